@@ -57,8 +57,11 @@ def write(writer: Any, table: Mapping[str, Any]) -> None:
 
 
 def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
-    """The archives that are read: 500 matrices of 500 x 80 (80 MB), compressed (by methods 2, 3 and 5), as text (a
-    tenth), 10,000 small matrices, and int vectors."""
+    """Write the archives that are read, and return their tables by name.
+
+    These are 500 matrices of 500 x 80 (80 MB), the same compressed (by methods 2, 3 and 5), a tenth of them as text,
+    10,000 small matrices, and int vectors.
+    """
     rng = np.random.default_rng(0)
     matrices = {f"utt{i:05}": (rng.standard_normal((500, 80)) * 3 + 10).astype(np.float32) for i in range(count)}
     small = {f"utt{i:05}": rng.standard_normal((2, 4)).astype(np.float32) for i in range(20 * count)}
@@ -110,7 +113,7 @@ def list_readers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, d
 
 
 def list_writers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
-    """The same for writing."""
+    """Return the contestants of each task of writing, by its name."""
     out = f"{folder}/out.ark"
     matrices, ints, few = tables["float"], tables["ints"], tables["text"]
     method = kaldi_native_io.CompressionMethod.kSpeechFeature
@@ -145,7 +148,7 @@ def list_writers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, d
 
 
 def measure_other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
-    """Reading and writing of smaller objects, in binary and in text: some 100,000 numbers of each kind."""
+    """Return the contestants for about 100,000 numbers of each other kind of object, in binary and in text."""
     rng = np.random.default_rng(2)
 
     def posterior(max_pairs: int) -> list[list[tuple[int, float]]]:
@@ -190,7 +193,7 @@ def measure_other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
 
 
 def measure_small_objects(folder: Path) -> dict[str, dict[str, Work]]:
-    """Vectors of 256 (x-vectors) one by one, by other libraries and by ours under their names."""
+    """Return the contestants for vectors of 256 numbers (x-vectors) that are read and written one by one."""
     values = np.random.default_rng(3).standard_normal((len(KEYS), 256)).astype(np.float32)
     vectors = dict(zip(KEYS, values, strict=True))
     ark, scp, out = f"{folder}/xvector.ark", f"{folder}/xvector.scp", f"{folder}/out.ark"

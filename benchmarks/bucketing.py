@@ -30,7 +30,7 @@ import numpy as np
 from figures import Table, report
 from measuring import make_parser
 
-Batch = tuple[list[int], list[float]]  # numbers and durations
+Batch = tuple[list[int], list[float]]  # Numbers of utterances, and their durations in seconds.
 
 RATE, BUFFER = 16000, 20000
 CONTESTANTS = ("ours", "lhotse, lazy", "lhotse, in memory")

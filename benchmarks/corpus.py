@@ -39,7 +39,7 @@ def make(folder: Path, *, files: int = FILES, seconds: float = SECONDS) -> Path:
 
 
 def repeat(script: Path, times: int) -> Path:
-    """A script file that names each file under several keys: more work from the same page cache."""
+    """Return a script file that names each file under ``times`` keys, for more work with the same files in memory."""
     repeated = script.with_name(f"wav_x{times}.scp")
     lines = [line.split(maxsplit=1) for line in script.read_text().splitlines()]
     repeated.write_text("".join(f"{key}-{copy} {path}\n" for copy in range(times) for key, path in lines))

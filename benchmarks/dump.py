@@ -37,7 +37,7 @@ PIPE = COMPUTE + " | copy-feats --compress=true ark:- ark,scp:{out}.ark,{out}.sc
 
 
 def prepare(work: Path, hours: int, jobs: int) -> Path:
-    """A data directory with that much audio, and its wav.scp in a part for each job."""
+    """Return a data directory with ``hours`` of audio, whose wav.scp is also divided into one file for each job."""
     data = work / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
@@ -51,7 +51,7 @@ def prepare(work: Path, hours: int, jobs: int) -> Path:
 
 
 def measure_our_dump(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
-    """Seconds of a dump, and the stage that bounds it."""
+    """Return the seconds of a dump, and the name of the slowest stage."""
     code = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
     line = ["dump", "fbank", str(data), f"--conf={work / 'fbank.conf'}", f"--nj={jobs}", *more]
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def measure_our_dump(data: Path, work: Path, jobs: int, *more: str) -> tuple[flo
 
 
 def measure_together(commands: list[str]) -> float:
-    """Seconds until all of these shell commands, started at once, have ended."""
+    """Start all shell commands at once, and return the seconds until the last one has ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     start = time.perf_counter()
     running = [

@@ -91,7 +91,7 @@ def list_kaldi_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
             made = kind(dither=0.0, sample_frequency=rate, **options)
             changed = {key: each for key, each in options.items() if each != getattr(kind().options, key)}
             words = (kind.__name__.lower() + "(|preset", *(f"{key}={each!r}|preset" for key, each in changed.items()))
-            if name == "speech16k_b" or kind is not Plp:  # NaN of digital silence
+            if name == "speech16k_b" or kind is not Plp:  # PLP of the others has NaN, because of digital silence.
                 yield Case(
                     "Kaldi's", f"{name} {kind.__name__} {options}", lambda m=made, s=samples: m(s), samples, rate, words
                 )
@@ -255,7 +255,7 @@ def list_librosa_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
             rate,
             ("fbank(", slaney, "use_power=False", "transposed"),
         )
-        if rate > 24000:  # 50 ms are more than 2048 samples
+        if rate > 24000:  # Left out, because 50 ms are more than 2048 samples.
             continue
         yield Case(
             "Tacotron 2",
@@ -511,7 +511,7 @@ def make_random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, 
         kind = number // 4 % (len(shapes) + 2)
         if kind < len(shapes):
             array = np.asarray(shapes[kind](frames, columns))
-        else:  # the right numbers at the wrong time
+        else:  # Features of the audio whose frames, or the values of each column, are shuffled.
             array = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=rate)(samples)
             array = rng.permutation(array) if kind == len(shapes) else rng.permuted(array, axis=0)
         yield f"{kind}: {array.dtype} {array.shape}", array, samples, rate
@@ -524,7 +524,7 @@ def list_unrelated_cases() -> Iterator[Case]:
 
 
 def verdict(case: Case, answer: Any) -> str:
-    """Return right, partly, missed or wrong."""
+    """Return the judgment of an answer: "right", "partly", "missed" or "wrong"."""
     words = str(answer)
     named = all(any(alternative in words for alternative in word.split("|")) for word in case.words)
     if case.words == REFUSED:

@@ -46,14 +46,14 @@ def make_recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
     """Yield audio without end, and its rate."""
     known = load_speech()
     while True:
-        if rng.random() < 0.5:  # recordings mixed
+        if rng.random() < 0.5:  # Mix two recordings.
             rate = int(rng.choice([8000, 16000]))
             some = [x.astype(float) for x, r in known.values() if r == rate] + [known["speech22k"][0].astype(float)]
             first, second = (some[k] for k in rng.integers(0, len(some), 2))
             mixed = 0.7 * np.tile(first, 3)[: rng.integers(14000, 40000)]
             second = np.resize(second[::-1], len(mixed))
             mixed = mixed + rng.uniform(0.05, 0.6) * second + rng.normal(0, rng.choice([0, 1, 30]), len(mixed))
-        else:  # vowels and fricatives
+        else:  # Synthesize vowels and fricatives.
             rate = int(rng.choice([8000, 16000, 16000, 22050, 24000, 44100]))
             count = int(rng.uniform(1, 4) * rate)
             pitch = 120 + 40 * np.sin(np.arange(count) / rate * rng.uniform(2, 6))
@@ -82,7 +82,7 @@ def window_of(name: str, size: int, periodic: bool) -> Array:
 
 
 def make_filters(kind: str, bins: int, points: int, rate: int, low: float, high: float) -> Array:
-    """Return filters (bins, points / 2 + 1)."""
+    """Return mel filters (bins, points // 2 + 1) from ``low`` to ``high`` Hz."""
     at = np.arange(points // 2 + 1) * rate / points
     if kind.startswith("slaney"):
         low, high = (float(f * 3 / 200 if f < 1000 else 15 + 27 * np.log(f / 1000) / np.log(6.4)) for f in (low, high))
@@ -102,7 +102,7 @@ def make_filters(kind: str, bins: int, points: int, rate: int, low: float, high:
 
 
 def cut_frames(x: Array, size: int, step: int, edges: str, points: int) -> Array:
-    """Return frames (frames, size)."""
+    """Cut audio (T,) into frames (frames, size) at every ``step`` samples."""
     if edges == "kaldi":
         index = np.arange((len(x) + step // 2) // step)[:, None] * step + step // 2 - size // 2 + np.arange(size)
         index = np.where(index < 0, -index - 1, index)
@@ -115,7 +115,7 @@ def cut_frames(x: Array, size: int, step: int, edges: str, points: int) -> Array
 
 
 def compute_features(samples: Array, rate: int, kind: str, columns: int, options: dict[str, Any]) -> Array:
-    """Return features."""
+    """Return features (frames, columns) of one kind, with the drawn options and mistakes."""
     have = {"window": "povey", "periodic": False, "preemphasis": 0.97, "whole": False, "dc": True, "length": 25.0,
             "shift": 10.0, "edges": "snip", "mel": "mel", "low": 20.0, "high": rate / 2, "power": 2, "unit": False,
             "floor": 1.1920929e-07, **options}  # fmt: skip
@@ -205,7 +205,7 @@ def make_cases(seed: int, count: int) -> Iterator[Case]:
         options = {name: value for name, (value, _) in drawn.items()}
         array = compute_features(samples, rate, kind, columns, options)
         words = [f"{kind}(|preset"]
-        for name, (_, said) in drawn.items():  # those that make a difference
+        for name, (_, said) in drawn.items():  # Only changes that make a difference need to be named.
             other = compute_features(
                 samples, rate, kind, columns, {each: options[each] for each in options if each != name}
             )
@@ -226,7 +226,7 @@ def make_cases(seed: int, count: int) -> Iterator[Case]:
         if len({"variance", "global", "base 10", "decibels"} & {*steps}) > 1:
             words = [each for each in words if "base 10" not in each and "decibels" not in each]
         if "global" in steps or ("variance" in steps and {"base 10", "decibels"} & {*steps}):
-            # Numbers for each column are all that can be known.
+            # Explain can only find a number for each column, not the step that computed the numbers.
             words = [f"{each}|each column" if "mean" in each or "deviation" in each else each for each in words]
         name = f"{number} {rate} Hz {len(samples)} {kind} {array.shape} {options} {steps}"
         yield Case(kind, name, lambda a=array: a, samples, rate, tuple(words))

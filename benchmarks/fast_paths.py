@@ -107,7 +107,7 @@ def main() -> None:
         for name, (module, arguments) in FREEING.items():
             kept_rows.append([name])
             for first in ("", RETURNING):
-                first += f'import sys; sys.argv[0] = "{module}"; '  # as in its own process
+                first += f'import sys; sys.argv[0] = "{module}"; '  # The program takes its name from this.
                 code = f"{first}from kaldi_compat.programs.{module} import main; raise SystemExit(main())"
                 command = f"{sys.executable} -c '{code}' {arguments}"
                 least = min(measure_processor_time(command, folder, native=True) for _ in range(chosen.runs))

@@ -66,7 +66,7 @@ def compile_part(folder: Path, capability: int, part: int, jobs: int) -> None:
         names.write_text(json.dumps({"triton": triton.__version__, "keys": keys}))
         print(f"{case.name}: {time.process_time() - start:.0f} s of processor time", flush=True)
     if part == 0:
-        for columns in (9, 80):  # the columns of the test at the first use, and those of the dump
+        for columns in (9, 80):  # The test at the first use has 9 columns, and the dump has 80.
             for method in CompressionMethod:
                 compression.compress_rows(torch.zeros(145, columns), np.array([[0, 7], [7, 138]]), method)
         Fbank(num_mel_bins=80, dither=0.0)(torch.zeros(16000, dtype=torch.int16))
@@ -87,7 +87,7 @@ def compile_all(folder: Path, capability: int, jobs: int) -> None:
     if sum(process.wait() != 0 for process in processes):
         sys.exit("the kernels were not compiled")
     keys = {name for path in folder.glob(NAMES.format(part="*")) for name in json.loads(path.read_text())["keys"]}
-    for path in folder.glob("*/*.source"):  # Triton's first stage, which is larger than all the others
+    for path in folder.glob("*/*.source"):  # The first stage is the largest, and not needed to run a kernel.
         path.unlink()
     for path in folder.iterdir():
         if path.is_dir() and path.name not in keys:

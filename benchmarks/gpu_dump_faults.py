@@ -108,7 +108,7 @@ def main() -> None:
         expected = wait_for_features(start(data, device), data)
         prepare(data, script)
         found = wait_for_features(start(data, device, *([f"--max-device-memory={LITTLE_MEMORY}"] * on_gpu)), data)
-        # Smaller batches may round differently, and compression makes steps of the differences.
+        # Smaller batches may round differently, and compression turns such differences into whole steps.
         difference, halvings = find_largest_difference(found, expected), count_halvings(data)
         agrees &= difference <= 1.0 and (halvings > 0 or not on_gpu)
         print(json.dumps({"fault": "too little memory", "largest_difference": difference, "halvings": halvings}))

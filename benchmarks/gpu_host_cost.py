@@ -175,7 +175,7 @@ def write_corpus(folder: Path, seconds: float, count: int, factors: int) -> Path
 
 
 def imitate_gpu() -> None:
-    """Let a dump on the CPU take the path of a GPU, with kernels that do nothing."""
+    """Make a dump on the CPU run the code for a GPU, with kernels that do nothing."""
     kernels.DEVICE_TYPE = "cpu"
     setattr(kernels, "_find_fault", lambda *_: "")  # noqa: B010
     for name in ("ranges_kernel", "speech_kernel", "integers_kernel"):
@@ -187,9 +187,9 @@ def imitate_gpu() -> None:
 
 
 def keep_memory() -> None:
-    """Let the C library reuse freed memory, as PyTorch reuses pinned memory: without new pages."""
+    """Make the C library keep freed memory for later use, as PyTorch keeps pinned memory, so that no page is new."""
     libc = ctypes.CDLL(None)
-    # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD, M_ARENA_MAX
+    # The options are M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD and M_ARENA_MAX.
     for option, value in ((-3, 1 << 25), (-1, 2**31 - 1), (-2, 1 << 26), (-8, 1)):
         libc.mallopt(option, value)
 
@@ -210,7 +210,7 @@ def main() -> None:
             alone = [sys.executable, __file__, *sys.argv[1:], "--jobs=1", f"--hours={chosen.hours / chosen.jobs}"]
             pool.submit(subprocess.run, alone)
     rows: list[list[str]] = []
-    measure_archive(chosen.cases[0], chosen.rounds, None)  # the first corpus of a process costs 10 us an utterance more
+    measure_archive(chosen.cases[0], chosen.rounds, None)  # The first corpus costs 10 us more per utterance.
     for name in chosen.cases if chosen.jobs == 1 else ():
         seconds, count, _, copied = CASES[name]
         packed_batch.MIN_PIECE_SAMPLES = 1 << 62 if copied else MIN_PIECE_SAMPLES

@@ -90,9 +90,9 @@ class Case(NamedTuple):
 
     kind: Any
     dtype: torch.dtype
-    noise: str  # generator of the dithering: "kaldi", "torch", or "" for no dithering
-    snip_edges: bool  # False: frames are reflected at the end of each row
-    warped: bool = False  # True: each row has its own VTLN factor
+    noise: str  # Generator of the dithering: "kaldi", "torch", or "" for no dithering.
+    snip_edges: bool  # False if the audio is reflected at both ends of each row.
+    warped: bool = False  # True if each row has a separate VTLN factor.
 
     @property
     def name(self) -> str:
@@ -317,7 +317,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=-1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not IN_INTERPRETER and not torch.cuda.is_available():
-        sys.exit("PyTorch sees no GPU here")
+        sys.exit("PyTorch finds no GPU here: run the probe on a machine with a GPU, or in Triton's interpreter")
     if options.part >= 0:
         agrees = compare_cases(CASES[options.part :: options.jobs], 40000)
         agrees &= options.part > 0 or compare_compression()

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--work", type=Path)
     arguments = parser.parse_args()
-    os.environ["IO_ARK_PRIVATE_HOSTS"] = "1"  # the server is on this machine
+    os.environ["IO_ARK_PRIVATE_HOSTS"] = "1"  # Permits the server on this machine.
     if arguments.work is not None:
         Path(arguments.work).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:

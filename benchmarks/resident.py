@@ -98,7 +98,7 @@ def measure_best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) 
 
 
 def copy_of(size: int, device: str) -> Work:
-    """Return a copy of this many bytes, as work."""
+    """Return a function that copies ``size`` bytes on a device."""
     source = torch.zeros(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return lambda: target.copy_(source)

@@ -327,7 +327,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for name in chosen.libraries or LIBRARIES:
         if name not in LIBRARIES:
-            parser.error(f"unknown library {name!r}")
+            parser.error(f"unknown library {name!r}: choose from {', '.join(LIBRARIES)}")
         try:
             importlib.import_module(LIBRARIES[name][0])
         except (ImportError, OSError) as error:

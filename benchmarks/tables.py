@@ -379,7 +379,7 @@ def find_our_program(name: str) -> str:
     """Return the path of our program in this Python's environment, or on PATH."""
     of_environment = Path(sys.executable).with_name(name)
     path = str(of_environment) if of_environment.exists() else shutil.which(name)
-    return path or sys.exit(f"{name} is not installed")
+    return path or sys.exit(f"{name} is not installed: run pip install -e . first")
 
 
 def find_kaldi_program(name: str, folder: Path | None) -> str | None:
@@ -410,7 +410,7 @@ class Row:
 
     @property
     def cells(self) -> list[str]:
-        """Our seconds and Kaldi's, as they are shown."""
+        """Return our seconds and Kaldi's in the format of the table."""
         if not max(self.ours, self.kaldi) >= CLOCK:
             return [f"<{CLOCK}"] * 2
         return ["" if seconds != seconds else f"{max(seconds, CLOCK / 2):.3f}" for seconds in (self.ours, self.kaldi)]

@@ -37,7 +37,7 @@ def compute_torchaudio_fbank(batch: Tensor) -> Work | None:
 
 
 def compute_lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
-    """lhotse's layers on the whole batch, or an utterance at a time."""
+    """Return the computation by lhotse's layers, of the whole batch or, with ``alone``, of one utterance at a time."""
     try:
         from lhotse.features.kaldi.layers import Wav2LogFilterBank
     except ImportError:
@@ -47,7 +47,7 @@ def compute_lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
 
 
 def compute_our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = False) -> Work:
-    """Ours on the whole batch, or an utterance at a time."""
+    """Return our computation, of the whole batch or, with ``alone``, of one utterance at a time."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
     return (lambda: [feature(x) for x in batch]) if alone else lambda: feature(batch)
 

@@ -178,7 +178,7 @@ def measure_epoch(data: Any, workers: int) -> tuple[float, float, int, int]:
     for batch, used in batches:
         count, size = count + len(batch), size + used
     seconds = time.perf_counter() - start
-    del batches, loader  # the workers end
+    del batches, loader  # The workers end, so that their processor time is counted.
     return seconds, measure_cpu_seconds() - before, count, size
 
 

@@ -205,7 +205,8 @@ def _refuse_script_name(name: str) -> str:
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(
-            f"is the name of a script file: write 'ark,scp:{archive},{name}', or another name", file=name
+            f"is the name of a script file: choose another name, or pass 'ark,scp:{archive},{name}' to io_ark.writer",
+            file=name,
         )
     return name
 

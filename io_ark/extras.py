@@ -64,4 +64,4 @@ def import_extra(name: str, use: str = "") -> Any:
         raise MissingExtraError(suggest_install(package, use), name=package) from None
     except ImportError as error:  # The package does not fit this version of Python or NumPy.
         reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
-        raise MissingExtraError(reason, name=package) from None
+        raise MissingExtraError(f"{reason}; install a version that works here", name=package) from None

@@ -78,7 +78,8 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
         raise _open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
         raise FormatError(
-            f"is not a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez", file=name
+            f"cannot be read as a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez",
+            file=name,
         ) from None
     return arrays
 
@@ -114,7 +115,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         return array
     except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
         raise FormatError(
-            f"is not a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
+            f"cannot be read as a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
         ) from None
 
 

@@ -105,7 +105,7 @@ class Range:
         if not fits:
             size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
             raise ValueError(
-                f"the range [{self.text}] is outside {size}: the first index is 0, and both ends are included"
+                f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"
             )
         return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
 
@@ -240,9 +240,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     if colon and digits.isdigit() and digits.isascii():
         digits = digits.lstrip("0") or "0"  # Python converts at most 4,300 digits.
         if len(digits) > _MAX_OFFSET_DIGITS or int(digits) > _MAX_OFFSET:
-            _refuse(
-                text, "has an offset beyond the size of any file: the offset counts bytes, so check the script file"
-            )
+            _refuse(text, "has an offset beyond the size of any file: correct the offset, which is a number of bytes")
         return Rxfilename("file", path, int(digits))
     if colon:
         _refuse_odd(text, "r")
@@ -273,7 +271,9 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if ":" in text or text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse_odd(text, "w")
     if _OFFSET.fullmatch(text):
-        _refuse(text, "ends in an offset, but only whole files can be written: remove it, or pass a pathlib.Path")
+        _refuse(
+            text, "ends in an offset, but only whole files can be written: remove the offset, or pass a pathlib.Path"
+        )
     if "|" in text:
         _refuse(text, "has a '|' in the middle: to write to a command, write '| COMMAND'")
     return Wxfilename("file", text)
@@ -285,7 +285,7 @@ def _refuse_odd(text: str, mode: str) -> None:
     Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
     """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
-        _refuse(text, "starts or ends with white space: remove it, or pass a pathlib.Path")
+        _refuse(text, "starts or ends with white space: remove the white space, or pass a pathlib.Path")
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):

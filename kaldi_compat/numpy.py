@@ -81,9 +81,11 @@ class ArrayFeature(AudioFeature):
         self, options: FrameOptions | None = None, *, engine: str = "auto", dft: str = "fft", **changes: Any
     ) -> None:
         if engine not in ("auto", "exact", "accurate"):
-            raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
+            choices = "must be 'auto', 'exact' or 'accurate' for NumPy arrays"
+            raise OptionError(f"engine={engine!r} {choices}; kaldi_compat.{type(self).__name__} computes tensors")
         if dft != "fft":
-            raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
+            name = f"kaldi_compat.{type(self).__name__}"
+            raise OptionError(f"dft={dft!r} must be 'fft' for NumPy arrays; {name} computes tensors")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
         self.plan = make_plan(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size

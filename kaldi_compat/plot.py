@@ -277,7 +277,7 @@ def _get_frame_options(options: Any) -> FrameOptions | None:
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
-            f"{type(configured).__name__} has no frames in Hz: pass options of a spectral feature, such as FbankOptions"
+            f"{type(configured).__name__} does not describe a spectral feature: pass options such as FbankOptions"
         )
     return configured
 

@@ -60,7 +60,12 @@ def defaults() -> dict[str, Options]:
 
 
 def take(options: Options, program: str, *known: str) -> types.SimpleNamespace:
-    """Return the options, if it is the program and all that are not known have Kaldi's defaults."""
+    """Return the options as attributes.
+
+    Raises:
+        NotImplementedError: the options are for another program, or an option that is not in ``known`` does not have
+            Kaldi's default.
+    """
     plain = defaults()[program] if options["program"] == program else None
     free = {"program", "sample_frequency", "dither", *known}
     if not options.get("use_energy", True):

@@ -89,10 +89,8 @@ class Block:
             yield self
             return
         number, middle = np.arange(len(self)), len(bounds) // 2
-        for half in (
-            bounds[: middle + 1],
-            bounds[middle:],
-        ):  # Halving is faster than selecting many parts from the whole.
+        # Halving is faster than selecting many parts from the whole.
+        for half in (bounds[: middle + 1], bounds[middle:]):
             chosen = self.select((half[0] <= number) & (number < half[-1]))
             yield from chosen.split([bound - half[0] for bound in half])
 

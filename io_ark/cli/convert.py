@@ -98,9 +98,9 @@ def _convert_values(
 def _add_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
-        raise FormatError("the key is not UTF-8: rename it, or choose a Kaldi table", file=source, key=key)
+        raise FormatError("the key is not UTF-8: rename the key, or choose a Kaldi table", file=source, key=key)
     if key in keys:
-        raise FormatError("is a duplicate key: rename it, or choose a Kaldi table", file=source, key=key)
+        raise FormatError("is a duplicate key: rename the key, or choose a Kaldi table", file=source, key=key)
     keys.add(key)
 
 

@@ -84,7 +84,7 @@ def _parse(rows: list[list[str]], number: type[int] | type[float], path: Path, k
     except (ValueError, OverflowError):
         wrong = next(value for value in chain(*rows) if not _is_number(value, number))
         raise FormatError(
-            f"the value {wrong[:40]!r} is not a number, or does not fit into {number.__name__}64: correct it",
+            f"the value {wrong[:40]!r} is not a number, or does not fit into {number.__name__}64: correct the value",
             file=str(path),
             key=key,
         ) from None

@@ -56,9 +56,8 @@ def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
         elif is_dataclass(item):
             has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
             yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"
-            if (
-                has_own_repr or type(item) in VALUE_KINDS
-            ):  # The nodes of a tree are omitted, because they may be nested to any depth.
+            # The nodes of a tree are omitted, because they may be nested to any depth.
+            if has_own_repr or type(item) in VALUE_KINDS:
                 yield from describe_fields(item, f"{indent}  ")
         else:
             has_length = isinstance(item, bytes | tuple | list)

@@ -230,8 +230,9 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
                 file.seek(8 + size + start)
                 yield key, np.frombuffer(file.read(end - start), kind).reshape(shape).copy()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = f"no type {error}" if isinstance(error, KeyError) else error
-            raise FormatError(f"is not a safetensors file: {reason}", file=str(path)) from None
+            reason = f"{error} is an unsupported type, or is missing" if isinstance(error, KeyError) else error
+            text = f"cannot be read as a safetensors file: {reason}; save the arrays again, for example as F32"
+            raise FormatError(text, file=str(path)) from None
 
 
 @write_atomically
@@ -273,9 +274,8 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
                 links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
                 h5py.h5o.open(file.id, name.encode(), links)
             item = file[name]
-            if (
-                isinstance(item, h5py.Group) and item.id not in groups
-            ):  # A link to an outer group would be an endless loop.
+            # A group is read once, because a link to an outer group would be an endless loop.
+            if isinstance(item, h5py.Group) and item.id not in groups:
                 groups.add(item.id)
                 names[:0] = [f"{name}/{inner}" for inner in item]
             if not isinstance(item, h5py.Dataset):

@@ -64,7 +64,9 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         if segment.recording not in recordings:
             yield (
                 key,
-                FormatError(f"lacks the recording {segment.recording}: add it", file=f"{source}/wav.scp", key=key),
+                FormatError(
+                    f"lacks the recording {segment.recording}: add the recording", file=f"{source}/wav.scp", key=key
+                ),
             )
             continue
         if text is not None and key not in text:
@@ -72,7 +74,10 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
             continue
         audio = f"the recording {segment.recording} has {length:g} s of audio"
         if duration <= 0:
-            yield key, FormatError(f"starts at {segment.start:g} s, but {audio}: remove it", file=source, key=key)
+            yield (
+                key,
+                FormatError(f"starts at {segment.start:g} s, but {audio}: remove the utterance", file=source, key=key),
+            )
             continue
         if segment.end > length + MAX_OVERSHOOT:
             yield key, FormatError(f"ends at {segment.end:g} s, but {audio}: correct the end", file=source, key=key)

@@ -85,7 +85,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
     if samples.shape[1] == 0:
-        source.fail(f"{name} audio has no samples: remove it from the script file", 0)
+        source.fail(f"{name} audio has no samples: remove the recording", 0)
     if samples.shape[1] < announced:
         logger.warning("%s: %d samples announced, but only %d are present", source.name, announced, samples.shape[1])
     return rate, samples
@@ -173,10 +173,11 @@ def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDAr
             break
         count += len(part)
         if count > max_duration * file.samplerate:
-            source.fail(f"the audio is longer than max_duration={max_duration:g} s: split it, or increase the limit", 0)
+            text = f"the audio is longer than max_duration={max_duration:g} s"
+            source.fail(f"{text}: split the audio, or increase the limit", 0)
         if fractions:
             if np.isnan(part).any():
-                source.fail("the audio has NaN samples: create the file again, or remove it from the script file")
+                source.fail("the audio has NaN samples: create the file again, or remove the recording")
             whole = np.rint(part * 32768.0)
             part = np.clip(whole, -32768, 32767)
             clipped += int((part != whole).sum())

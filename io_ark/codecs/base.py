@@ -253,10 +253,10 @@ def read_token(source: Source, binary: bool) -> bytes:
         return match[1]
     token = source.peek(MAX_TOKEN_BYTES).split(maxsplit=1)[:1]
     if not token or source.peek(1) in WHITE_SPACE:
-        source.fail("expected a token", at)
+        source.fail("expected a token, found white space or the end", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(f"no space after the token {quote(token[0])}", at)
+        source.fail(f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}", at)
     if not source.at_end():
         source.skip(1)
     return token[0]
@@ -415,7 +415,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         return array
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
         description = f"a {array.ndim}-dimensional array of {array.dtype}"
-        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}: convert it")
+        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}: convert the array")
     with np.errstate(over="ignore"):
         return array.astype(dtype, copy=False) if array.size else np.empty((0,) * dimensions, dtype)
 

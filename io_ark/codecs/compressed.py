@@ -244,7 +244,8 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
-        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed: write it as it is")
+        text = f"a matrix with values from {least} to {greatest} cannot be compressed"
+        raise FormatError(f"{text}: write it without compression")
     return least, span
 
 

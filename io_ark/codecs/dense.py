@@ -60,8 +60,8 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
     Args:
-        source: source after the token.
-        head: token of the matrix, such as b"FM ".
+        source: source at the header, which follows the binary marker.
+        head: the next ``HEADER_SIZE`` bytes of the source.
         dtype: type of the result.
         part: rows and columns to read.
     """
@@ -94,7 +94,7 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:
-            source.fail(f"a matrix in text: row {row} has {count} numbers, the rows before it {columns}", at)
+            source.fail(f"a matrix in text: row {row} has {count} numbers, but the rows before it have {columns}", at)
     return values.reshape(len(counts), columns)
 
 

@@ -308,7 +308,7 @@ def kind_of(value: Any) -> str:
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
         raise FormatError(
-            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert it to a vector or matrix"
+            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix"
         )
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 

@@ -75,7 +75,8 @@ class HtkCodec(Codec[HtkFeatures]):
         at = source.tell()
         frames, period, size, kind = _HEADER.unpack(source.read(_HEADER.size))
         if kind & (_COMPRESSED | _VECTOR_QUANTIZED) or kind & _BASE in _NOT_FLOATS:
-            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or not floats: not supported", at)
+            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or not floats: write "
+                        "plain features, for example with HCopy", at)  # fmt: skip
         if frames < 0 or size < 0:
             source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes", at)
         columns = size // 4
@@ -86,7 +87,7 @@ class HtkCodec(Codec[HtkFeatures]):
 
     def write_body(self, sink: Sink, value: HtkFeatures, binary: bool) -> None:
         if not binary:
-            raise FormatError("HTK features have no text format: write them to a table without the option 't'")
+            raise FormatError("HTK features have no text format: write in binary, to a table without the option 't'")
         features = as_floats(value.features, ">f4", 2)
         try:
             header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)

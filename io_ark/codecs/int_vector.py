@@ -270,7 +270,7 @@ class PairVectorCodec(Codec[Array]):
         pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
-                source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
+                source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers instead of 2", at)
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:

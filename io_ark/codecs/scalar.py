@@ -90,7 +90,8 @@ class FloatCodec(_ScalarCodec[float]):
         try:
             packed = self._packed.pack(self._packed.size - 1, float(value))
         except (OverflowError, TypeError, ValueError) as error:
-            raise FormatError(f"{value!r} is not a {'double' if self.double else 'float'}") from error
+            kind = "double" if self.double else "float"
+            raise FormatError(f"{value!r} is not a number that fits into a {kind}") from error
         sink.write(packed if binary else (format_row([self._packed.unpack(packed)[1]]) + "\n").encode("ascii"))
 
 

@@ -52,13 +52,15 @@ class SphinxCodec(Codec[Array]):
         count = int(np.frombuffer(source.read(4), self._order + "i4")[0])
         if count < 0 or count % self.dim:
             source.fail(
-                f"{count} floats are not a multiple of dim={self.dim}: pass the number of features per frame as dim", at
+                f"the count of {count} floats is negative or not a multiple of dim={self.dim}: pass the number of "
+                "features per frame as dim",
+                at,
             )
         return source.read_array(self._order + "f4", count).reshape(-1, self.dim).astype(np.float32)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         if not binary:
-            raise FormatError("Sphinx features have no text format: write them to a table without the option 't'")
+            raise FormatError("Sphinx features have no text format: write in binary, to a table without the option 't'")
         features = as_floats(value, self._order + "f4", 2)
         if features.size > INT32_MAX:
             raise FormatError(f"{features.size} floats are too many for a Sphinx file: split the features")

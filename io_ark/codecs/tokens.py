@@ -20,11 +20,11 @@ def encode_token(token: str) -> bytes:
     """Encode a token in UTF-8.
 
     Raises:
-        FormatError: the token is empty or contains white space.
+        FormatError: the token is empty, or contains white space or a null byte.
     """
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        raise FormatError(f"invalid token {token!r}: a token must not be empty or contain white space")
+        raise FormatError(f"invalid token {token!r}: a token must not be empty, or contain white space or a null byte")
     return data
 
 

@@ -68,7 +68,7 @@ class VectorCodec(FloatArrayCodec):
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
-            source.fail("a vector in text has more than one row: read it as a matrix?", at + place)
+            source.fail("a vector in text has more than one row: read the object as a matrix", at + place)
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))

@@ -156,10 +156,11 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
             refuse(f"{foreign}, which Kaldi refuses: {_WAYS_OUT}")
         require_decoder(source, f"a wave file that {foreign}", at)
         if len(format_chunk) != size or block == 0:
-            refuse(f"{foreign}, and a format chunk of {size} bytes and blocks of {block} bytes")
+            refuse(f"{foreign}, and a format chunk of {size} bytes and blocks of {block} bytes, which cannot be read: "
+                   "convert the audio, for example with sox")  # fmt: skip
     elif byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
         refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
-               f"of 2 bytes at {rate} Hz")  # fmt: skip
+               f"of 2 bytes at {rate} Hz; write the file again, for example with sox")  # fmt: skip
     foreign_chunk = format_chunk if foreign else b""
     is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
     data_size = chunks.enter(b"data")
@@ -232,14 +233,14 @@ def _count_bytes(source: Source, announced: int | None) -> int:
 
 
 def _refuse_long(source: Source, max_duration: float) -> NoReturn:
-    source.fail(f"the audio is longer than max_duration={max_duration:g} s: split it, or increase the limit")
+    source.fail(f"the audio is longer than max_duration={max_duration:g} s: split the audio, or increase the limit")
 
 
 def _count_frames(source: Source, size: int, block: int) -> int:
     """Return the number of samples per channel in ``size`` bytes."""
     frames = size // block
     if frames == 0:
-        source.fail("a wave file has no samples: remove it from the script file")
+        source.fail("a wave file has no samples: remove the recording")
     return frames
 
 
@@ -467,7 +468,7 @@ class WaveCodec(_AudioCodec[Wave]):
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:
-            raise FormatError("audio has no text format: write it to a table without the option 't'")
+            raise FormatError("audio has no text format: write audio in binary, to a table without the option 't'")
         frequency, samples = value
         if _is_unscaled(samples):
             raise FormatError(

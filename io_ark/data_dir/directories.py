@@ -272,7 +272,7 @@ class Renaming:
             if unknown is not None:
                 yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown]), number, path)
                 warn(f"apply_map.pl: undefined key {decode_key(fields[unknown])}")
-                advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
+                advice = f"is not in {self.listing}: add the name, or run fix_data_dir.sh first"
                 line = lines_before + unknown + 1
                 raise DataDirError(advice, path, line, fields[unknown], status=DIED, partly=True)
             yield self._rename_chunk(chunk, number, path)
@@ -339,7 +339,7 @@ def copy(
         write_spk2utt(stage)
         has_segments = bool(src.find("segments"))
         if has_segments and not src.find("wav.scp"):
-            raise say.fail("", f"is missing, but {source} has segments: add it", f"{source}/wav.scp")
+            raise say.fail("", f"is missing, but {source} has segments: add the file", f"{source}/wav.scp")
         stage.write_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
         stage.write_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)

@@ -108,7 +108,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
 
     if audio.sample_count is None:
         raise DataDirError(
-            "the header of the audio has no duration: check the file, write its seconds to reco2dur, or pass "
+            "the header of the audio has no duration: check the file, write the duration to reco2dur, or pass "
             "--read-entire-file true to get_utt2dur.sh",
             wav_scp,
             key=key,

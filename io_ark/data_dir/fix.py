@@ -31,9 +31,9 @@ MEASURED_FILES = ("utt2dur", "utt2num_frames")
 # These files can be computed from other files. For a key with two values, a warning is enough.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
-_RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
+_RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
-_EMPTY = "is empty: remove it, or make it again"
+_EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
 # The files whose order Kaldi's script checks, in its order, with its messages.
@@ -154,7 +154,7 @@ class _Fix:
         lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if get_sort_key(line) == key]
         number = next(number for number, line in lines if line != lines[0][1])
         text = f"another value than in line {lines[0][0]}, and only one would be kept: "
-        error = DataDirError(text + "remove or rename one", os.path.join(self.folder, name), number, key)
+        error = DataDirError(text + "remove one line, or rename a key", os.path.join(self.folder, name), number, key)
         if name not in DERIVED_FILES:
             raise error
         error.message = text + "the first is kept; compute the file again"

@@ -308,7 +308,7 @@ def perturb_volume(
         volume = scale_low + width * random_number()
         if known_volumes is not None:
             if key not in known_volumes:
-                raise DataDirError(f"has no volume in {reco2vol}: add one", path, number, key)
+                raise DataDirError(f"has no volume in {reco2vol}: add a line for the key", path, number, key)
             volume = known_volumes[key]
         scale, audio = b"%a" % volume, parse_audio_entry(name)
         if write_reco2vol:
@@ -416,7 +416,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     if not _FREQUENCY.fullmatch(frequency):
         raise DataDirError(f"the sampling rate must be a number above 0 in Hz, such as 16000, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
-        raise DataDirError("is missing: resampling needs it", f"{folder}/wav.scp")
+        raise DataDirError("is missing, but resampling needs the file: add the file", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
     program = quote(os.fsencode(sox))

@@ -121,7 +121,8 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         value = type(default)(text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
-    raise DataDirError(f"expected a number: --{name} {text}: write a finite number")
+    kind = "whole" if isinstance(default, int) else "finite"
+    raise DataDirError(f"expected a number: --{name} {text}: write a {kind} number")
 
 
 def format_flag(name: str) -> str:
@@ -391,7 +392,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
         if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
             raise DataDirError(
-                "is another program: choose an empty folder, or pass --force to replace all of them", path
+                "is another program: choose an empty folder, or pass --force to replace such files", path
             )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with Stage(folder, Printer("install")) as stage:

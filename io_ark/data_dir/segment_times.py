@@ -49,9 +49,9 @@ def compute_segment_durations(
             ends[at] = durations.get(name, math.nan)
             if not ends[at] > starts[at]:
                 keys = get_column(chunk, awk=True)
-                why = f"starts at {starts[at]:g} s, but its recording has {ends[at]:g} s: correct the line"
+                why = f"starts at {starts[at]:g} s, but the recording has {ends[at]:g} s: correct the line"
                 if name not in durations:
-                    why = "ends at -1, but its recording has no duration: add the recording to wav.scp"
+                    why = "ends at -1, but the recording has no duration: add the recording to wav.scp"
                 raise DataDirError(why, segments, before + at + 1, keys[at])
         before += chunk.count(b"\n") if names else 0
         yield chunk, list(map(float.__sub__, ends, starts))

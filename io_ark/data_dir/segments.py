@@ -73,13 +73,13 @@ class Segment:
             self._refuse(f"is outside the recording of {length:g} s: correct the times")
         end = float(length) if self.end == TO_THE_END or self.end > float(length) else self.end
         if end - self.start < float(np.float32(min_length)):
-            self._refuse(f"is shorter than {min_length:g} s: remove it, or reduce min_length")
+            self._refuse(f"is shorter than {min_length:g} s: remove the segment, or reduce min_length")
         if self.channel is None and channels > 1:
             self._refuse(f"has no channel, but the recording has {channels} channels: add the channel as a fifth field")
         channel = self.channel or 0
         if channel >= channels:
             self._refuse(
-                f"has channel {channel}, but the channels of the recording are 0 to {channels - 1}: correct it"
+                f"has channel {channel}, but the channels of the recording are 0 to {channels - 1}: correct the fifth field"
             )
         first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
@@ -109,7 +109,8 @@ def parse_segment(line: str) -> Segment:
         raise FormatError(f"has the channel {fields[4]!r}: write a whole number of 0 or more", key=key)
     start, end = float(fields[2]), float(fields[3])
     if not (start >= 0 and (end == TO_THE_END or start < end)):
-        text = f"the segment from {start:g} to {end:g} s is empty: its end must be after its start, or -1"
+        times = f"the segment lasts from {start:g} to {end:g} s"
+        text = f"{times}: the start must be 0 or later, and the end after the start, or -1"
         raise FormatError(text, key=key)
     return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
 
@@ -168,7 +169,7 @@ class _Cutter:
         last = self._last
         if last is None or last[0] != segment.recording:
             if segment.recording not in self._recordings:
-                raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add it")
+                raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add the recording")
             last = self._last = (segment.recording, self._recordings[segment.recording])
         return segment.cut(last[1])
 

@@ -272,8 +272,8 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                     skipped.add((match[2], match[3]))
                     if path not in _reported:
                         _reported.add(path)
-                        warn(f"{path}: not made: lists changes of another machine, or of other files than its job's: "
-                             "delete it if that job has ended")  # fmt: skip
+                        warn(f"{path}: this list of changes is ignored, because another machine wrote the list, or the "
+                             "list is invalid: delete the list if no job is running")  # fmt: skip
                 elif is_leftover:
                     change_lists[name] = _get_change_time(status), renames
             if is_leftover:
@@ -281,7 +281,8 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     if not change:
         if change_lists:
             text = (
-                "a job was ended while it changed this directory: run kaldi-compat data fix, or that job, to finish it"
+                "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
+                "the change"
             )
             raise DataDirError(text, folder)
         return
@@ -292,9 +293,8 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
     names = [name for name, process in leftovers if process not in skipped]
     for name in names:
-        with contextlib.suppress(
-            OSError
-        ):  # Finishing the change may have moved the file. A directory may be read-only.
+        # Finishing the change may have moved the file, and a directory may be read-only.
+        with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
     if change_lists:
         but = f", but did not replace files that were written since: {' '.join(newer)}" if newer else ""
@@ -578,9 +578,8 @@ class Stage(DataFiles):
             self._lock.__enter__()
             if is_locked_here(self.folder):
                 break
-            self._lock.__exit__(
-                None, None, None
-            )  # Another job has removed the directory, because it made it and failed.
+            # Another job has removed the directory, because that job made the directory and failed.
+            self._lock.__exit__(None, None, None)
         try:
             for source in self._sources or (self.folder,):
                 for name in DATA_FILES:

@@ -117,7 +117,7 @@ class Check(DataFiles):
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
             problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
             if key == before:
-                problem = "is there twice: remove one"
+                problem = "is a duplicate key: remove one of the lines"
             raise self.say.fail(
                 f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
@@ -135,7 +135,7 @@ class Check(DataFiles):
             self.say("differ, partial diff is:")
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
-        advice = f"is in {has.file} but not here: add it, or let fix_data_dir.sh remove it"
+        advice = f"is missing, but is in {has.file}: add the key, or let fix_data_dir.sh remove the key"
         raise self.say.fail("", advice, lacks.file, number, key)
 
     def check_values(self, name: str) -> None:
@@ -295,7 +295,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         if not check.find(name):
             raise say.fail(f"no such file {name}", "is missing: run kaldi-compat data fix", check.locate(name))
         if not check.has_lines(name):
-            raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.locate(name))
+            raise say.fail(f"empty file {name}", "is empty: make the file again", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
@@ -324,7 +324,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
 
     def refuse_speaker(number: int, line: bytes) -> None:
         text = "spk2utt and utt2spk do not seem to match"
-        raise say.fail(text, "has no utterances: remove it", spk2utt, number, get_field(line))
+        raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, number, get_field(line))
 
     ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
     theirs = (
@@ -373,7 +373,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 keys.setdefault(symbol, get_field(chunk[before : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fail(text, f"contains {symbol.decode()}: remove it", path, key=keys[symbol])
+        raise check.say.fail(text, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
     check.compare(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )

@@ -233,9 +233,8 @@ class ContextDependencyCodec(Codec[ContextDependency]):
     def read_body(self, source: Source, binary: bool) -> ContextDependency:
         expect_token(source, binary, b"ContextDependency")
         width, central = read_int32(source, binary), read_int32(source, binary)
-        if (
-            expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength"
-        ):  # Kaldi before 2012 wrote a second tree, of lengths.
+        # Kaldi before 2012 wrote a second tree, of lengths.
+        if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":
             _read_tree(source, binary)
             expect_token(source, binary, b"ToPdf")
         at = source.tell()

@@ -49,7 +49,10 @@ class IvectorExtractor:
     def __post_init__(self) -> None:
         shape = np.shape(self.projections)
         if len(shape) != 3 or 0 in shape:
-            raise FormatError(f"projections of the IvectorExtractor have the shape {shape}, expected 3 dimensions")
+            raise FormatError(
+                f"projections of the IvectorExtractor have the shape {shape}: expected three positive numbers, "
+                "(Gaussians, feature dim, i-vector dim)"
+            )
         count, dim, ivector_dim = shape
         fixed = np.size(self.weight_projections) == 0
         set_arrays(self, np.float64, weights=(count * fixed,), projections=shape, precisions=(count, dim, dim),

@@ -48,7 +48,7 @@ class Lda:
         if self.matrix.ndim != 2 or 0 in self.matrix.shape:
             raise FormatError(
                 f"an LDA transform is a matrix, not an array of shape {self.matrix.shape}: "
-                "pass a matrix of shape (out, dim) or (out, dim + 1)"
+                "pass a nonempty matrix of shape (dim, input dim + 1)"
             )
 
     def __repr__(self) -> str:
@@ -119,7 +119,10 @@ class Lda:
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.matrix.shape[1] - 1:
             expected = self.matrix.shape[1] - 1
-            raise FormatError(f"vectors of shape {array.shape} do not fit an LDA transform of {expected} dimensions")
+            raise FormatError(
+                f"vectors of shape {array.shape} do not fit an LDA transform of {expected} dimensions: "
+                f"pass vectors of {expected} dimensions"
+            )
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
 
 

@@ -31,7 +31,7 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
         raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}")
     array = array if array.dtype == np.float32 else array.astype(np.float64)
     if invalid := np.flatnonzero(~np.isfinite(array).all(axis=1)).tolist():
-        raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove it")
+        raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove the vector")
     return array
 
 

@@ -274,7 +274,8 @@ class TransitionModel:
             raise FormatError("the transition model has no transitions: use a complete model")
         if len(self.log_probs) <= count:
             raise FormatError(
-                f"the transition model has {count} transition-ids, but only {len(self.log_probs) - 1} log-probs"
+                f"the transition model has {count} transition-ids, but only {len(self.log_probs) - 1} log-probs: use a "
+                "complete model"
             )
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):

@@ -62,7 +62,8 @@ class _Pointer:
             except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)
-        raise TypeError(f"C needs a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
+        kind = f" of {cls.dtype}" if cls.dtype else ""
+        raise TypeError(f"C needs a contiguous array{kind}, not {value.dtype} with the strides {value.strides}")
 
 
 @functools.cache

@@ -105,7 +105,8 @@ class OpenFile:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
                 raise OpenError(
-                    f"the offset is beyond the end: the file has {self.size} bytes, so create the script file again",
+                    f"the offset is beyond the end of the file, which has {self.size} bytes: correct the offset, or "
+                    "create the script file again",
                     file=self.path,
                     offset=offset,
                 )

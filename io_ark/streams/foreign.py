@@ -91,7 +91,7 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
     elif _FOREIGN.match(head):
         for start, kind, advice in _FORMATS:
             if re.match(start, head, re.DOTALL):
-                reason = f"is {kind}{contrast}{f': {advice}' if advice else ''}"
+                reason = f"is {kind}{contrast}: {advice or 'name another file'}"
                 break
         else:
             kind, command = next((kind, command) for start, kind, command in _COMPRESSIONS if re.match(start, head))
@@ -99,7 +99,7 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
             prefix = "" if expected == "object" else f"{expected}:"
             reason = f"is compressed with {kind}: read it as '{prefix}{command}'"
     elif expected != "object" and _CONFIGURATION.match(head):
-        reason = f"is a configuration file (--name=value){contrast}"
+        reason = f"is a configuration file (--name=value){contrast}: name another file"
     if reason:
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":

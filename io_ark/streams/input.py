@@ -108,9 +108,9 @@ def open_standard_input() -> Source:
         return StreamSource(redirected[0], "standard input")
     stream = getattr(sys.stdin, "buffer", sys.stdin)
     if stream is None:
-        raise OpenError("cannot be read because it is closed", file="standard input")
+        raise OpenError("cannot be read because it is closed: name a file", file="standard input")
     if not hasattr(stream, "readinto"):
-        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__} without a binary buffer",
+        raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__} without a binary buffer; name a file",
                         file="standard input")  # fmt: skip
     if _standard_input is None or _standard_input[0] is not stream:
         _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")

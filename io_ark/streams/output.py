@@ -351,8 +351,8 @@ def _open_standard_output() -> Output:
             "cannot be written to because it is closed: open standard output, or name a file", file="standard output"
         )
     if not hasattr(sys.stdout, "buffer"):
-        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer",
-                        file="standard output")  # fmt: skip
+        raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer; "
+                        "name a file", file="standard output")  # fmt: skip
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:

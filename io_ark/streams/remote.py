@@ -284,8 +284,8 @@ class RemoteFile:
             OpenError: the offset is beyond the end of the file.
         """
         if offset > self.size:
-            raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes, so create the script file "
-                            "again", file=self.path, offset=offset)  # fmt: skip
+            raise OpenError(f"the offset is beyond the end of the file, which has {self.size} bytes: correct the "
+                            "offset, or create the script file again", file=self.path, offset=offset)  # fmt: skip
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
@@ -325,7 +325,7 @@ class RemoteFile:
                 raise OpenError(_NO_RANGES, file=self.path)
             if answer.first != start:
                 raise OpenError(
-                    f"the server sends other bytes (from {answer.first} on): copy the file",
+                    f"the server sends bytes from offset {answer.first} instead of the requested bytes: copy the file",
                     file=self.path,
                     offset=start,
                 )

@@ -316,7 +316,7 @@ class Source:
             TruncatedError: fewer bytes are available.
         """
         if count < 0:
-            self.fail(f"invalid size: {count} bytes")
+            self.fail(f"invalid size: {count} bytes; the file is damaged, or has another kind of object")
         remaining = self.remaining()
         if remaining is not None and count > remaining:
             self._raise_truncated(count, remaining)

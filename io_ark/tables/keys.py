@@ -14,10 +14,11 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
-    """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters."""
+    """Raise :class:`KeyFormatError` if a key is empty, or has white space, control characters or lone surrogates."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
-            f"invalid key {key!r}: use a string without white space and control characters, not empty", key=None
+            f"invalid key {key!r}: use a nonempty string without white space, control characters and lone surrogates",
+            key=None,
         )
 
 

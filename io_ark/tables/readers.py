@@ -189,9 +189,8 @@ class SequentialReader(Generic[Value]):
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
                     yield item
-                elif isinstance(
-                    item, Block
-                ):  # This block was read before the caller changed from blocks to single entries.
+                elif isinstance(item, Block):
+                    # This block was read before the caller changed from blocks to single entries.
                     self._entries = chain(item.entries(), self._entries)
                     yield from self._iterate_pairs()
                 else:

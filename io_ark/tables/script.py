@@ -123,7 +123,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
 def _describe_bad_line(number: int, line: bytes) -> str:
     if not line.strip():
-        return f"line {number} is blank: remove it, because each line needs a key, a space and the name of a file"
+        return f"line {number} is blank: remove the line, because each line starts with a key"
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value: add the value"
 
 
@@ -260,7 +260,7 @@ class Script(Mapping[str, str]):
             line = int(index[at + 1]) & 0xFFFFFFFF
             key = self._get_key(line)
             if key in seen:
-                raise OrderError(f"is a duplicate key on line {line + 1}: remove it", file=self.name, key=key)
+                raise OrderError(f"is a duplicate key on line {line + 1}: remove the line", file=self.name, key=key)
             seen.add(key)
 
     def check_sorted(self) -> None:
@@ -269,8 +269,8 @@ class Script(Mapping[str, str]):
         for line, key in enumerate(self._iterate_keys()):
             if key <= previous:
                 raise OrderError(
-                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but the "
-                    "script file is not sorted by bytes; sort it with LC_ALL=C sort",
+                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but is "
+                    "not sorted by bytes or has a duplicate key; sort it with LC_ALL=C sort, or omit the option s",
                     file=self.name,
                     key=self._get_key(line),
                 )

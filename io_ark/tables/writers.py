@@ -260,7 +260,7 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def _refuse_process(self, key: str | None) -> NoReturn:
         raise ClosedError(
-            "the writer was opened in the parent process: write there, or open another table in this process",
+            "the writer was opened in the parent process: write in the parent, or open another table in this process",
             key=key,
         )
 

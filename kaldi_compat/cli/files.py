@@ -104,8 +104,8 @@ class FileSink:
         if encoded is None:
             rows, columns = block.shapes[0].tolist()
             raise FeatureError(
-                f"the header of a {self._format} file cannot hold {rows} x {columns} numbers, or the options: write "
-                "shorter features, or smaller options"
+                f"the header of a {self._format} file cannot hold the size {rows} x {columns}: write fewer frames or "
+                "columns"
             )
         headers, numbers = encoded
         ends = np.cumsum(block.count_elements() * block.values.itemsize).tolist()

@@ -242,7 +242,7 @@ def are_tables(source: str, target: str) -> bool:
     if source_is != target_is:
         table, file = (source, target) if source_is else (target, source)
         raise OptionError(
-            f"{table} is a table and {file or 'the other argument'} a single file: use two tables or two files"
+            f"{table} is a table, but {file or 'the other argument'} is a single file: use two tables or two files"
         )
     return source_is
 

@@ -40,7 +40,7 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
         else:
             vectors.append((utterance, vector))
     if len({len(vector) for _, vector in vectors}) > 1:
-        raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
+        raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
     return vectors
 
 

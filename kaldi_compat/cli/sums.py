@@ -91,7 +91,8 @@ def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
             if count and part.shapes[0, 0] != len(total):
                 key = part.names()[0]
                 raise FeatureError(
-                    f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before: sum vectors of one dimension"
+                    f"{key}: the vector has dimension {part.shapes[0, 0]}, but the vectors before have {len(total)}: "
+                    "sum vectors of one dimension"
                 )
             total = add_entries(total, part)
             count += len(part)
@@ -132,8 +133,8 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
             raise FeatureError(
-                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than {format_shape(total.shape)} before: "
-                f"sum {PLURALS[kind]} of one shape"
+                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than the sum before, "
+                f"{format_shape(total.shape)}: sum {PLURALS[kind]} of one shape"
             )
         total = np.pad(total, missing) + value
     if average:

@@ -148,8 +148,8 @@ def _describe_other_command(argv: Sequence[str]) -> str:
         return format_program_list()
     actual = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
-        f"expected the command conform, dump, explain, frontend, info or programs, {actual}: "
-        "kaldi-compat --help lists them"
+        f"expected the command conform, data, dump, explain, frontend, info or programs, {actual}: "
+        "kaldi-compat --help describes the commands"
     )
 
 

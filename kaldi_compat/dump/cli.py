@@ -356,7 +356,7 @@ def _try_and_plan(job: Job) -> DumpPlan:
     if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {plan.trial.first} is a {kind}: leave out --cmvn")
     if options.per_speaker and not plan.trial.vectors:
-        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or leave it out")
+        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
     return plan
 
 

@@ -199,7 +199,8 @@ class _InTime:
             left = self._deadline - time.monotonic()
             if left <= 0 or not self._poll.poll(1000 * left):
                 raise _TooLateError(
-                    f"the command took longer than {self._timeout:g} s (--command-timeout)", file=self._name
+                    f"the command took longer than {self._timeout:g} s: check it, or increase --command-timeout",
+                    file=self._name,
                 )
         count: int | None = self._raw.readinto(buffer)
         return count

@@ -108,7 +108,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths[conf] or conf
-            unused = f"{place}: {flag} has no effect in a dump, {instead}: remove it"
+            unused = f"{place}: {flag} has no effect in a dump, {instead}: remove the option"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
         configured[PITCH] = _parse_options(job, PITCH_CONF, texts)

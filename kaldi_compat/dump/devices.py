@@ -34,7 +34,8 @@ def parse_devices(text: str) -> list[str]:
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
     if not numbers or max(numbers) >= available:
-        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here: choose one of them, or --device=cpu")
+        advice = f"use --device=cpu{', or numbers from 0 to ' * bool(available)}{available - 1 if available else ''}"
+        raise DumpError(f"--device={text}: PyTorch sees {available} GPU{'s' * (available != 1)} here: {advice}")
     return [f"cuda:{number}" for number in numbers]
 
 

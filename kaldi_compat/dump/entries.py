@@ -55,7 +55,7 @@ class Failure:
 def make_failure(index: int, key: str, error: BaseException) -> Failure:
     """Return the failure of utterance number ``index`` with ``key``, whose processing raised ``error``."""
     if isinstance(error, MemoryError):
-        return Failure(index, key, "the memory is too small for this utterance: cut it into segments")
+        return Failure(index, key, "the memory is too small for this utterance: cut the audio into segments")
     return Failure(index, key, remove_key(key, format_error(error)))
 
 

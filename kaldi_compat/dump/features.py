@@ -108,7 +108,7 @@ class PitchComputer:
         if rate == expected:
             return np.asarray(wave.samples[0])
         if not (self.may_downsample if rate > expected else self.may_upsample):
-            text = f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
+            text = f"the audio has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
             raise AudioError(f"{text}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 

@@ -58,7 +58,7 @@ def make_directory(path: Path) -> None:
     except OSError as error:
         raise OutputError(f"the directory {path} cannot be created: {error.strerror}: choose another path") from None
     if not os.access(path, os.W_OK):
-        raise OutputError(f"{path} is not writable for you: change its permissions, or choose another directory")
+        raise OutputError(f"you cannot write to {path}: change the permissions, or choose another directory")
 
 
 def check_place(path: Path) -> None:
@@ -81,7 +81,7 @@ def check_writable(path: Path) -> None:
     """Raise :class:`OutputError` if a file cannot be written. This check spares a long job such an error at its end."""
     if path.exists() and not is_replaceable(path):
         if not os.access(path, os.W_OK):
-            raise OutputError(f"{path} is not writable for you: change its permissions, or choose another file")
+            raise OutputError(f"you cannot write to {path}: change the permissions, or choose another file")
         return
     directory = Path(os.path.realpath(path)).parent
     if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
@@ -230,7 +230,7 @@ def lock(path: Path, plan: Path | None = None) -> int:
         if time.monotonic() >= end:
             os.close(descriptor)
             other = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
-            raise DumpError(f"{other} is running (it holds {path}): wait for it")
+            raise DumpError(f"{other} is running and has locked {path}: wait until that dump ends")
         time.sleep(SECONDS_BETWEEN_TRIES)
     return descriptor
 

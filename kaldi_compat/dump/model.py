@@ -150,7 +150,7 @@ class DeviceExtractor:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
                         f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}: "
-                        "use centroids of this layer"
+                        "compute the centroids from outputs of this model and layer"
                     )
                 half = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
@@ -182,9 +182,7 @@ def _read_centroids(path: str) -> Array:
         )
     centroids = np.asarray(array, np.float32)
     if not np.isfinite(centroids).all():
-        raise DumpError(
-            f"--kmeans={path} has NaN or infinities, which give every frame the same label: compute it again"
-        )
+        raise DumpError(f"--kmeans={path} has NaN or infinities, which give wrong labels: compute the centroids again")
     return centroids
 
 
@@ -229,7 +227,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             alone, outputs = _compute_alone(model, audio, rate)
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
-                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename it"
+                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
                 raise DumpError(f"{extractor.name} {text}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
@@ -366,7 +364,8 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
     ``outputs`` has the expected kind and number of columns of each output; 0 columns for vectors of any length.
     """
     if arrays.keys() != outputs.keys():
-        raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
+        expected = ", ".join(outputs)
+        raise ValueError(f"returned {', '.join(arrays)} instead of {expected}: return the same outputs for all audio")
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
         if get_kind(value) != kind:
@@ -374,14 +373,14 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
                 f"{name} is a {get_kind(value)}, but was a {kind} in the trial: return the same kind for all audio"
             )
         if not len(value):
-            raise ValueError(f"{name} is empty: the audio is too short")
+            raise ValueError(f"{name} is empty, perhaps because the audio is too short: remove the utterance")
         if columns and value.shape[-1] != columns:
             raise ValueError(
                 f"{name} has {value.shape[-1]} columns, but had {columns} in the trial: "
                 "return the same number of columns for all audio"
             )
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(f"{name} has NaN or infinities")
+            raise ValueError(f"{name} has NaN or infinities: check the audio, or compute with --dtype=float32")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
             raise ValueError(
                 f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
@@ -401,10 +400,10 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     """Raise :class:`PlanError` unless the digests of an extractor equal the digests in the plan."""
     parts = digests.keys() | planned.keys()
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        more = f" (with {len(changed) - 1} other parts)" if len(changed) > 1 else ""
         raise PlanError(
-            f"{changed[0]}{more} of {name} differs from the plan: make sure that each process loads or initializes it "
-            "in the same way; pass the same extractor, add --trust-extractor, or start again without --resume"
+            f"{changed[0]} of {name} differs from the plan{more}: pass the same extractor, make sure that each process "
+            "initializes the extractor in the same way, add --trust-extractor, or start again without --resume"
         )
 
 
@@ -455,7 +454,7 @@ class ExtractorComputer:
     def _check_and_prepare(self, audio: Audio) -> PreparedAudio:
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
-            raise ValueError("the audio is empty")
+            raise ValueError("the audio is empty: remove the utterance")
         if len(wave.samples) > 1:
             logger.warning("%s: only the first of %d channels is used", audio.key, len(wave.samples))
         self.counts["resampled"] += bool(extractor_rate and wave.sample_frequency != extractor_rate)
@@ -521,7 +520,8 @@ class ExtractorComputer:
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                raise ValueError(f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}")
+                text = f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
+                raise ValueError(f"{text}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         for name, (kind, _) in self.trial.outputs.items():

@@ -148,7 +148,7 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
             raise OutputError(f"{folder} is not a folder: move it out of the way")
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.suffix != ".npy" or (path.is_dir() and not path.is_symlink()):
-                raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move it out of the way")
+                raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move this file away")
 
 
 def clear_all_unfinished(job: Job) -> int:

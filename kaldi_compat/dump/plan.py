@@ -127,7 +127,8 @@ def check_places(layout: Layout) -> None:
         for sign, name in ("\n", "newline"), ("|", "'|'"):
             if sign in str(place.absolute()):
                 raise DumpError(
-                    f"{str(place)!r}: a script file cannot name files in a directory whose name has a {name}: rename it"
+                    f"{str(place)!r}: a script file cannot name files in a directory whose path has a {name}: "
+                    "rename the directory"
                 )
 
 

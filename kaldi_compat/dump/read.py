@@ -106,7 +106,7 @@ def list_tasks(
             if isinstance(segment, Failure):
                 yield segment
             elif rxfilename is None:
-                yield Failure(index, segment.key, f"its recording {recording} is not in {SCRIPT}: add it")
+                yield Failure(index, segment.key, f"the recording {recording} is not in {SCRIPT}: add the recording")
             else:
                 utterances.append((index, segment.key, segment))
         if rxfilename is not None and utterances:

@@ -60,7 +60,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
         raise DumpError(f"--speed-dir must be another directory than {source}: choose a new directory")
     for name in ("wav.scp", "utt2spk"):
         if not (source / name).is_file():
-            raise DumpError(f"{source / name} is missing: speed perturbation needs it")
+            raise DumpError(f"{source / name} is missing: create the file, which speed perturbation needs")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
     say = Printer("speeds", _warn_of_loss, as_script=False)

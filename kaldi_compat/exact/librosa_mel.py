@@ -66,7 +66,7 @@ def compute_librosa_filters(
     require(
         0 <= low_freq < nyquist and low_freq < top <= nyquist,
         f"low_freq={low_freq:g} and high_freq={top:g} Hz must lie, in this order, between 0 and the Nyquist "
-        f"{nyquist:g} Hz",
+        f"frequency of {nyquist:g} Hz",
     )
     require(norm in ("", "slaney"), f"norm must be 'slaney' or '', not {norm!r}")
     to_mel, to_hertz = (slaney_mel, slaney_hertz) if slaney_scale else (mel_scale, inverse_mel_scale)

@@ -100,7 +100,8 @@ def count_fft_points(options: FrameOptions) -> int:
         OptionError: the number of points is odd.
     """
     points = options.padded_window_size
-    require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
+    advice = "change frame_length, or pass round_to_power_of_two=True"
+    require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be an even number: {advice}")
     return points
 
 
@@ -122,7 +123,8 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     high = F32(options.high_freq) if options.high_freq > 0 else nyquist + F32(options.high_freq)
     require(
         bool(0 <= low < nyquist and 0 < high <= nyquist and low < high),
-        f"low_freq={low:g} and high_freq={high:g} Hz must lie, in this order, between 0 and the Nyquist {nyquist:g} Hz",
+        f"low_freq={low:g} and high_freq={high:g} Hz must lie, in this order, between 0 and the Nyquist frequency of "
+        f"{nyquist:g} Hz",
     )
     mel_low, mel_high = mel_scale(low), mel_scale(high)
     delta = (mel_high - mel_low) / F32(num_bins + 1)

@@ -148,7 +148,7 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
     if filters * taps > MAX_WEIGHTS:
         raise OptionError(
             f"cannot resample from {rate_in:g} to {rate_out:g} Hz, which needs {filters:.3g} filters of {taps:.3g} "
-            "samples: choose rates with a large common divisor"
+            "samples: choose rates with a larger common divisor, a higher cutoff or a smaller num_zeros"
         )
 
 

@@ -175,7 +175,7 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
         raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {sampling_rate!r}")
     if rate != target and not resample:
         raise AudioError(
-            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample it, or "
-            "make the front end with resample=True"
+            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample the audio, "
+            "or make the front end with resample=True"
         )
     return rate

@@ -132,7 +132,7 @@ def load_preset(
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
             f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
-            f"{columns} where they are applied"
+            f"{columns} at this step: pass the statistics of the same model"
         )
     return chosen, numbers
 
@@ -147,10 +147,12 @@ def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
 
 def explain_missing_stream(preset: Preset) -> OptionError:
     """Return the error for a preset that cannot be computed in chunks, with the reason."""
-    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
+    why = f"because {preset.why_no_stream}: call the front end with whole utterances"
+    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks, {why}")
 
 
 def check_graph(preset: Preset) -> None:
     """Raise an OptionError for a preset that cannot be exported or scripted."""
     if preset.why_no_graph:
-        raise OptionError(f"the preset {preset.name!r} cannot be exported: {preset.why_no_graph}")
+        why = f"because {preset.why_no_graph}: run the front end in PyTorch or NumPy"
+        raise OptionError(f"the preset {preset.name!r} cannot be exported, {why}")

@@ -116,8 +116,8 @@ class Preset:
         columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:
             raise OptionError(
-                f"the steps make {columns:.3g} columns of the {self.options.dim} of the feature: at most {MAX_COLUMNS} "
-                "are computed, so stack fewer frames"
+                f"the steps turn the {self.options.dim} columns of the feature into {columns:.3g}, but at most "
+                f"{MAX_COLUMNS} are supported: stack fewer frames"
             )
 
     @classmethod
@@ -137,7 +137,7 @@ class Preset:
         if isinstance(preset, Preset):
             return preset
         if not isinstance(preset, (str, os.PathLike)):
-            raise OptionError(f"preset={preset!r} is a {type(preset).__name__}: pass a name, a json file or a Preset")
+            raise OptionError(f"preset={preset!r} is a {type(preset).__name__}: pass a name, a JSON file or a Preset")
         text = os.fspath(preset)
         if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
             return cls.read(text)
@@ -163,7 +163,7 @@ class Preset:
         except OSError as error:
             raise OptionError(f"cannot read the preset {name}: {error.strerror}") from None
         except ValueError as error:
-            raise OptionError(f"the preset {name} is not a json file: {error}; correct the file") from None
+            raise OptionError(f"the preset {name} is not a JSON file: {error}; correct the file") from None
         try:
             return cls.from_dict(description)
         except OptionError as error:
@@ -186,11 +186,12 @@ class Preset:
         (64, 0.0)
         """
         if not isinstance(description, Mapping):
-            raise OptionError("a preset must be an object with name, feature, options and steps")
+            raise OptionError("a preset must be a JSON object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
                 known = find_nearest_name(str(key), KEYS)
-                raise OptionError(f"there is no entry {key!r}" + (f": did you mean {known!r}?" if known else ""))
+                hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(KEYS)}"
+                raise OptionError(f"there is no entry {key!r}: {hint}")
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} has an invalid value, {value!r}")
             if isinstance(value, int) and value.bit_length() > MAX_BITS:
@@ -200,7 +201,8 @@ class Preset:
                 raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
         if (number := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
-            raise OptionError(f"format is {number}, and this version reads {FORMAT_VERSION}: upgrade kaldi-compat")
+            expected = f"this version of kaldi-compat reads only {FORMAT_VERSION}"
+            raise OptionError(f"format is {number}, but {expected}: correct the number, or upgrade kaldi-compat")
         values.pop("columns", None)  # The other entries determine the number of columns.
         feature = values["feature"]
         if feature not in FEATURES:
@@ -243,14 +245,14 @@ def _parse_source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
         if key not in fields or not isinstance(value, str):
-            raise OptionError(f"source takes {', '.join(fields)}, each a string, not {key!r}: {value!r}")
+            raise OptionError(f"source takes {', '.join(fields)}, which are strings, not {key!r}: {value!r}")
     return Source(**values)
 
 
 def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
-            raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
+            raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")
     changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
     options: FrameOptions = make_options(feature, FEATURES[feature], None, changes)
     return options

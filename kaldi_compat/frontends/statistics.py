@@ -118,7 +118,7 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
     if len(matrices) == 1 and isinstance(matrices[0], np.ndarray):
         return matrices[0]
     what = "an archive of several entries" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
-    raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a json file")
+    raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a JSON file")
 
 
 def _parse_funasr(text: str, name: str) -> Statistics:
@@ -151,7 +151,7 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
         ) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise FeatureError(
-            f"{name} is not a json file of statistics: {error}; check that the file belongs to the model"
+            f"{name} is not a JSON file of statistics: {error}; check that the file belongs to the model"
         ) from None
     return _convert_sums(sums[0], sums[1], count, name)
 
@@ -182,7 +182,7 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise FeatureError(f"{name}: mean and std must be numbers") from None
+        raise FeatureError(f"{name}: mean and std must be numbers, or vectors of numbers") from None
     if not (deviations > 0).all():
         raise FeatureError(f"{name}: every standard deviation must be positive")
     return _make_statistics(-means, 1.0 / deviations, name)
@@ -191,8 +191,8 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(
-            f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match: "
-            "pass vectors of the same length"
+            f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape}: expected two numbers, or "
+            "two vectors of the same length"
         )
     with np.errstate(over="ignore"):
         statistics = Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))

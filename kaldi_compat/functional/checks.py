@@ -131,7 +131,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         return float(factors)
     if factors.shape != tuple(shape[:-1]):
         raise AudioError(
-            f"vtln_warp has the shape {factors.shape}, the batch of utterances {tuple(shape[:-1])}: pass one "
+            f"vtln_warp has the shape {factors.shape}, but the batch of utterances has {tuple(shape[:-1])}: pass one "
             "factor, or one for each utterance"
         )
     return tuple(factors.ravel().tolist())
@@ -152,7 +152,7 @@ def check_list(
     if not all(isinstance(item, kind) and item.ndim == len(axes) for item in utterances):
         raise error(f"expected {one}, or a list of {what}s {shape}, one for each utterance ({make} makes them)")
     if lengths is not None:
-        raise error(f"lengths go with a padded batch: the {what}s of a list have their own")
+        raise error(f"lengths describe a padded batch: pass none for a list, whose {what}s have their own lengths")
     return utterances
 
 
@@ -254,8 +254,8 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:
-        advice = f"resample it or pass sample_frequency={rate:g}"
-        raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={sample_frequency:g}: {advice}")
+        text = f"the sampling rate of the audio is {rate:g} Hz, but sample_frequency={sample_frequency:g}"
+        raise AudioError(f"{text}: resample the audio, or pass sample_frequency={rate:g}")
     return audio.samples[0] if len(audio.samples) == 1 else audio.samples
 
 
@@ -286,8 +286,8 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         largest: float = max(int(samples.max()), -int(samples.min())) * scale
         if largest > MAX_INTEGER:
             raise AudioError(
-                f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
-                f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
+                f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit integers: "
+                f"pass samples >> 16 for audio of 32 bits, samples >> 8 for 24 bits (see {WRONG_NUMBERS})"
             )
         return largest > 0
     # On Kaldi's scale, nearly all samples are larger than 1, so the middle sample of a row usually suffices.

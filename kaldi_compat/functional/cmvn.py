@@ -106,7 +106,7 @@ def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
     """Raise FeatureError if a dimension to skip does not exist."""
     if not all(0 <= d < dim for d in dims):
-        raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}: {':'.join(map(str, dims))}")
+        raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}, not {':'.join(map(str, dims))}")
 
 
 def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
@@ -192,7 +192,9 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     """
     shape = tuple(statistics.shape)
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
-        raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
+        raise FeatureError(
+            f"CMVN statistics of shape {shape} do not fit features of dimension {dim}: expected (2, {dim + 1})"
+        )
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError(
             "norm_vars=True, but the statistics have no variances (one row): "
@@ -206,7 +208,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())
         raise FeatureError(
-            f"too little to normalize by: the CMVN statistics count {least:g} frames, at least 1 is needed"
+            f"too little to normalize by: the CMVN statistics count {least:g} frames, but must count at least 1"
         )
 
 

@@ -144,7 +144,10 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     lengths = check_features(features, lengths)
     offset: Array = astype(convert_like(shift, features), features.dtype)
     if offset.ndim and offset.shape[-1] != features.shape[-1]:
-        raise FeatureError(f"statistics of dimension {offset.shape[-1]} do not fit features of {features.shape[-1]}")
+        raise FeatureError(
+            f"statistics of dimension {offset.shape[-1]} do not fit features of dimension {features.shape[-1]}: "
+            "pass statistics of the same features"
+        )
     return zero_past((features + offset) * astype(convert_like(scale, features), features.dtype), lengths)
 
 

@@ -135,7 +135,8 @@ class OnlineCmvn:
     def _check(self, features: Floats) -> None:
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
-                f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}"
+                f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
+                f"expected (2, {features.shape[1] + 1})"
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:

@@ -108,8 +108,9 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
     else:
         name, get = type(extractor).__name__, lambda key, default: getattr(extractor, key, default)
     if name not in EXTRACTORS:
-        shown = f"{name} is not one" if name else "the configuration has no feature_extractor_type"
-        raise OptionError(f"expected a feature extractor with Kaldi's filter bank, {', '.join(EXTRACTORS)}: {shown}")
+        shown = f"{name} has none" if name else "the configuration has no feature_extractor_type"
+        advice = f"pass one of the types {', '.join(EXTRACTORS)}"
+        raise OptionError(f"expected a feature extractor with Kaldi's filter bank, but {shown}: {advice}")
     return EXTRACTORS[name](get)
 
 

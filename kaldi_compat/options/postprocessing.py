@@ -32,7 +32,7 @@ class ShiftedDeltaOptions(BaseOptions):
         super().__post_init__()
         require(
             self.num_blocks * abs(self.block_shift) < 2**31 - 1000,
-            f"num_blocks={self.num_blocks} at block_shift={self.block_shift} exceed 2**31 frames: reduce it",
+            f"num_blocks={self.num_blocks} at block_shift={self.block_shift} exceed 2**31 frames: reduce one of them",
         )
 
 

@@ -152,7 +152,7 @@ class RaggedGrids:
         steps = ((highest - lowest) / interval).astype(np.float64)
         if (steps > _MAX_STATES).any():
             raise MemoryError(
-                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz: "
+                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz is too large: "
                 "increase pitch_interval, or correct the pitch"
             )
         states = np.floor(steps + 0.5).astype(np.int64) + 2

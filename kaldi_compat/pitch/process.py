@@ -204,7 +204,7 @@ def _check_track(features: Array, lengths: Any) -> None:
     if lengths is not None:
         silent = silent & mask_frames(lengths, features)
     if bool(silent.any()):
-        raise FeatureError("a pitch of zero or less has no logarithm: pass the output of the pitch tracker")
+        raise FeatureError("a pitch is not positive, so it has no logarithm: pass the output of the pitch tracker")
 
 
 def has_positive_pitch(features: npt.NDArray[Any]) -> bool:

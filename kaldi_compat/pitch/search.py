@@ -71,7 +71,7 @@ def _search_in_c(
 
 def make_overflow_error() -> AudioError:
     """Return the error for audio whose correlations overflow because it is too loud."""
-    return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
+    return AudioError("the audio is so loud that the correlation of the pitch tracker overflows: scale the audio down")
 
 
 @native.twin(_search_in_c, much_faster=True)

@@ -80,7 +80,7 @@ def smooth_pitch(
     if not bool(((voicing >= 0) & (voicing <= 1)).all()):
         raise FeatureError("the first column must be the probability of voicing, from 0 to 1")
     if not bool((pitch > 0).all()):
-        raise FeatureError("a pitch of zero or less has no logarithm: fill the gaps with interpolate-pitch first")
+        raise FeatureError("a pitch is not positive, so it has no logarithm: fill gaps with interpolate-pitch first")
     processed: npt.NDArray[Any] = features.copy()
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)

@@ -65,7 +65,8 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     if sums.size and products.shape[2] != sums.shape[1]:
         key = block.names()[0]
         raise FeatureError(
-            f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before: compare features of one dimension"
+            f"{key}: the features have dimension {products.shape[2]}, but the features before have {sums.shape[1]}: "
+            "compare features of one dimension"
         )
     total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], products] if sums.size else [products]), axis=0)
     return total

@@ -102,7 +102,8 @@ class Sum:
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:
             raise FeatureError(
-                f"dimension {dim}, but {self.statistics.shape[1] - 1} before: use features of one dimension"
+                f"the features have dimension {dim}, but the features before have {self.statistics.shape[1] - 1}: use "
+                "features of one dimension"
             )
         bounds = np.array([0, len(feats)])
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]

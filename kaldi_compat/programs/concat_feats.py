@@ -21,7 +21,8 @@ def main(options: FileOptions, *sources_and_target: str) -> int:
     for source, part in zip(sources, parts, strict=True):
         require(
             part.shape[1] == parts[0].shape[1],
-            f"{source} has {part.shape[1]} columns, but {sources[0]} has {parts[0].shape[1]}",
+            f"{source} has {part.shape[1]} columns, but {sources[0]} has {parts[0].shape[1]}: concatenate features of "
+            "one dimension",
         )
     io_ark.save(target, np.concatenate(parts), kind="matrix", binary=options.binary)
     return 0

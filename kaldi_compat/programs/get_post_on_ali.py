@@ -44,7 +44,8 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
     lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():
         raise FeatureError(
-            f"the posteriors have {block.frames[0]} frames, but the alignment has {lengths[0]}: use matching tables"
+            f"the posteriors have {block.frames[0]} frames, but the alignment has {lengths[0]}: compute both from the "
+            "same features"
         )
     frames = number_entry_frames(block.posteriors)
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]

@@ -74,7 +74,7 @@ def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
-                raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
+                raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
             if counter is not None:
                 counter[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))

@@ -31,7 +31,8 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")
     if counts is not None and len(counts) != transitions.num_pdfs:
         raise OptionError(
-            f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs: name its file"
+            f"{occupancies} has {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs: name the file of "
+            "occupancies that belongs to the model"
         )
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
         if phone >= len(names) and phone not in names:

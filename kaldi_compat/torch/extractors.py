@@ -166,7 +166,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
     if os.path.isdir(name):
         return os.path.abspath(name)
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
-        raise OptionError(f"--transformers={name}: the folder does not exist: give an existing folder")
+        raise OptionError(f"--transformers={name} is not a folder: give the folder of a downloaded model")
     hub = import_extra("huggingface_hub", "--transformers")
     patterns, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:

@@ -223,7 +223,8 @@ def test_load_of_a_script_file_names_the_function_for_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("door", [lambda name: io_ark.writer(name), lambda name: io_ark.save(name, np.eye(2))])
 def test_output_named_like_a_script_file_is_refused_with_advice(door: Any, tmp_path: Path) -> None:
     with pytest.raises(
-        io_ark.ArkError, match=r"is the name of a script file: write 'ark,scp:.*/feats\.ark,.*/feats\.scp'"
+        io_ark.ArkError,
+        match=r"is the name of a script file: choose another name, or pass 'ark,scp:.*/feats\.ark,.*/feats\.scp'",
     ):
         door(f"{tmp_path}/feats.scp")
     assert not list(tmp_path.iterdir())

@@ -157,16 +157,19 @@ def test_dithering_is_repeated_by_the_same_generator() -> None:
         (lambda f: f(np.zeros((2, 800)), [800]), "lengths of shape .1,. do not match a batch of shape .2, 800."),
         (lambda f: f(np.zeros((2, 800)), [800, 801]), "lengths from 800 to 801"),
         (lambda f: f([np.zeros((2, 800))]), "a list of arrays"),
-        (lambda f: f([np.zeros(800)], [800]), "lengths go with a padded batch"),
+        (lambda f: f([np.zeros(800)], [800]), "lengths describe a padded batch"),
         (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "vtln_warp has the shape"),
         (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
         (lambda f: f("a.wav"), "expected an array, or a list of arrays"),
         (
             lambda f: f(io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))),
-            "the audio has 8000 Hz, but sample_frequency=16",
+            "the sampling rate of the audio is 8000 Hz, but sample_frequency=16",
         ),
-        (lambda f: f([io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))]), "resample it or pass sample_frequency=8000"),
-        (lambda f: f(np.full(800, 1 << 20)), "integers up to 1.05e[+]06, but Kaldi's features are defined on 16-bit"),
+        (
+            lambda f: f([io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))]),
+            "resample the audio, or pass sample_frequency=8000",
+        ),
+        (lambda f: f(np.full(800, 1 << 20)), "integers up to 1.05e[+]06"),
         (lambda f: f(np.full(800, -(2**31), np.int32)), "pass samples >> 16"),
         (lambda f: f.stream()(np.full(800, 1 << 20, np.int32)), "16-bit"),
     ],
@@ -193,7 +196,7 @@ def test_audio_of_a_file_and_integers_on_kaldis_scale_are_taken() -> None:
 
 
 def test_engine_for_tensors_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"use kaldi_compat\.Fbank"):
+    with pytest.raises(OptionError, match=r"kaldi_compat\.Fbank computes tensors"):
         Fbank(engine="torch")
 
 

@@ -72,7 +72,7 @@ def test_tensors_with_gradients_and_modules_are_taken() -> None:
 def test_batches_and_foreign_options_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"the shape \(2, 5, 3\): pass the features of one utterance"):
         plot.show_features(np.ones((2, 5, 3)))
-    with pytest.raises(FeatureError, match="PitchOptions has no frames in Hz"):
+    with pytest.raises(FeatureError, match="PitchOptions does not describe a spectral feature"):
         plot.show_features(np.ones((5, 3)), PitchOptions())
 
 

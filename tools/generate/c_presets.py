@@ -22,16 +22,10 @@ STEPS: dict[str, dict[str, str]] = {
     "global_cmvn": {"mean": "global_mean", "std": "global_std"},
     "floor": {"minimum": "floor_minimum"},
 }
-ALONE = {
-    "voiced_cmvn": "keep_voiced",
-    "utterance_cmvn": "utterance_cmvn",
-}  # Steps that one option of the header turns on.
-LEFT_OUT = {
-    "max_warnings": 5,
-    "norm_vars": False,
-    "multiple": 1,
-    "value": 0.0,
-}  # Options that the header does not have.
+# Steps that one option of the header turns on, and this option.
+ALONE = {"voiced_cmvn": "keep_voiced", "utterance_cmvn": "utterance_cmvn"}
+# Options that the header does not have, and their only supported values.
+LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0}
 
 
 def table(header: str) -> str:

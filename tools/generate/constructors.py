@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
-# Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
+# Parameters that modules have besides their options. A key is the class of the options, or a base class of this class.
 POSITIONAL = {"CmvnOptions": ["statistics: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
 POSITIONAL["OnlineCmvnOptions"] = ["statistics: Any"]
 KEYWORD_ONLY = {
@@ -20,6 +20,7 @@ KEYWORD_ONLY = {
     "OnlineCmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],
 }
+# Names that the parameters use, by the module of the options.
 NAMES = {"spectral": ["Dft", "Engine"]}
 # Options that no function takes, and options that no module has.
 WITHOUT_FUNCTION = {"Fbank", "GlobalCmvn", "Mfcc", "Plp", "Spectrogram"}

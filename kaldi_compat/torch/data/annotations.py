@@ -86,7 +86,7 @@ class _Target:
             return value if self.convert is None else self.convert(value)
         except (TypeError, ValueError) as error:
             raise KaldiCompatError(
-                f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}: correct the file"
+                f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}: correct this entry"
             ) from error
 
 

@@ -45,7 +45,8 @@ class Items:
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 lacks = "samples" if utterance.input.ndim == 1 else "frames"
-                raise KaldiCompatError(f"{key}: has no {lacks}: remove it, or pass on_error='skip' to the data set")
+                text = f"the utterance has no {lacks}"
+                raise KaldiCompatError(f"{key}: {text}: remove the utterance, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:

@@ -54,12 +54,12 @@ def read_features(path: str | PathLike[str]) -> Any:
         return _read_text(name)
     file, _, key = name.rpartition(":")
     if not file or key.isdigit():
-        return _read_object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
+        return _read_object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists the keys")
     how = "scp" if file.endswith(".scp") else "ark"
     for entry, matrix in io_ark.SequentialReader(f"{how}:{file}", kind="matrix", pipes=False):
         if entry == key:
             return matrix
-    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
+    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists the entries")
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
@@ -69,7 +69,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
         FeatureError: the file is a table.
         ArkError: the file cannot be read.
     """
-    wave = _read_object("wave", os.fspath(path), "pass one of the wave files that it lists")
+    wave = _read_object("wave", os.fspath(path), "pass one of the wave files in the table")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
@@ -97,4 +97,4 @@ def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any
     except FormatError as error:
         if not name.endswith((".scp", ".ark")):
             raise
-        raise FeatureError(f"{name} is a table: {advice}") from error
+        raise FeatureError(f"{name} is not one {kind}: if the file is a table, {advice}") from error

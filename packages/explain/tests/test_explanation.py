@@ -677,9 +677,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
-    assert f"{tmp_path}/a.scp is a table: append a key, {tmp_path}/a.scp:KEY" in capsys.readouterr().err
+    assert (
+        f"a.scp is not one matrix: if the file is a table, append a key, {tmp_path}/a.scp:KEY"
+        in capsys.readouterr().err
+    )
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
-    assert "a.scp is a table: pass one of the wave files that it lists" in capsys.readouterr().err
+    assert "a.scp is not one wave: if the file is a table, pass one of the wave files" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: no such file" in capsys.readouterr().err
     assert explain_main(["--nonsense"]) == 2
@@ -691,10 +694,10 @@ def _header(shape: str) -> bytes:
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("zip.npy", b"PK\x03\x04" + bytes(60), "is not a .npy array"), ("empty.npy", b"", "is not a .npy array"),
-    ("text.npy", b"no array", "is not a .npy array"), ("token.npy", _header("((("), "is not a .npy array"),
+    ("zip.npy", b"PK\x03\x04" + bytes(60), "as a .npy array"), ("empty.npy", b"", "as a .npy array"),
+    ("text.npy", b"no array", "as a .npy array"), ("token.npy", _header("((("), "as a .npy array"),
     ("huge.npy", _header("(500000000000000, 1)"), "expected 4000000000000000 bytes after the header"),
-    ("zip.npz", b"PK\x03\x04" + bytes(60), "is not a .npz file"), ("bytes.txt", b"\xff\xfe1 2", "cannot read"),
+    ("zip.npz", b"PK\x03\x04" + bytes(60), "as a .npz file"), ("bytes.txt", b"\xff\xfe1 2", "cannot read"),
 ])  # fmt: skip
 def test_damaged_file_is_one_line(
     name: str, content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

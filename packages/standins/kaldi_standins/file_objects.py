@@ -65,7 +65,6 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
-        OpenError: the file cannot be opened.
     """
     if isinstance(target, str | PathLike):
         with open_input(decode_file_name(target), access=access) as opened:

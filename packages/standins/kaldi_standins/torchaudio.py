@@ -178,7 +178,9 @@ def _compute(
         options = {name: _make_constant(value) for name, value in options.items()}
     size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
     if waveform.shape[-1] < size:
-        raise WaveformError(f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad it")
+        raise WaveformError(
+            f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad the audio"
+        )
     options = _set_sizes(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}

@@ -258,7 +258,7 @@ def test_configurations_that_kaldi_does_not_have_are_refused() -> None:
         OptionError, match=r"^FbankConfig has no option sample_frequency: did you mean sampling_rate\?$"
     ):
         FbankConfig(sample_frequency=8000)  # type: ignore[call-arg]
-    with pytest.raises(OptionError, match=r"frame_length=25 is in seconds, as in lhotse: pass 0\.025"):
+    with pytest.raises(OptionError, match=r"frame_length=25 would be in seconds, as in lhotse: pass 0\.025"):
         FbankConfig(frame_length=25.0)
 
 

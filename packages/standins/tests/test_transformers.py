@@ -151,7 +151,7 @@ def test_settings_of_configurations() -> None:
         read_fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "n_fft": 400})
     with pytest.raises(OptionError, match="has no feature_extractor_type"):
         Fbank.from_feature_extractor({"sampling_rate": 16000})
-    with pytest.raises(OptionError, match="WhisperFeatureExtractor is not one"):
+    with pytest.raises(OptionError, match="WhisperFeatureExtractor has none"):
         Fbank.from_feature_extractor(transformers.WhisperFeatureExtractor())
 
 

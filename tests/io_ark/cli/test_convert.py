@@ -543,7 +543,7 @@ def test_audio_is_refused_because_its_rate_would_be_lost(ark: Ark) -> None:
 def test_pickles_are_not_loaded(ark: Ark) -> None:
     np.savez("evil.npz", a=np.array([{"x": 1}], dtype=object))
     said = ark("convert evil.npz o.ark", 2).err
-    assert "evil.npz: a.npy: is not a .npy array: Object arrays cannot be loaded" in said
+    assert "evil.npz: a.npy: cannot be read as a .npy array: Object arrays cannot be loaded" in said
 
 
 def bomb(name: str) -> None:
@@ -632,7 +632,7 @@ NULLS: dict[str, dict[str, Any]] = {
 def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
     Path("d.safetensors").write_bytes(content)
     said = ark("convert d.safetensors o.ark", 2).err
-    assert said.startswith("ark: d.safetensors: is not a safetensors file: ") and len(said.splitlines()) == 1
+    assert said.startswith("ark: d.safetensors: cannot be read as a safetensors file: ") and len(said.splitlines()) == 1
 
 
 def test_safetensors_file_holds_no_metadata_as_an_entry(ark: Ark) -> None:

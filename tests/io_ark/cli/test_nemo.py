@@ -81,7 +81,7 @@ def test_utterances_without_a_transcript_or_recording_fail(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n", segments="a u1 0 1\nb u1 0 1\nc u3 0 1\n", text="a x\nc z\n")
     said = ark("convert d m.json", 1).err
     assert "ark: d/text: b: has no line, so the manifest omits it: add a line\n" in said
-    assert "ark: d/wav.scp: c: lacks the recording u3: add it\n" in said
+    assert "ark: d/wav.scp: c: lacks the recording u3: add the recording\n" in said
     assert [line["text"] for line in lines()] == ["x"]
 
 
@@ -135,8 +135,8 @@ def test_utterances_without_audio_fail(ark: Ark) -> None:
     segments = "a u1 1.25 -1\nb u1 9 -1\nc u1 1 -1\n"
     directory(wav="u1 r1.wav\n", segments=segments, text="a x\nb x\nc x\n")
     said = ark("convert d m.json", 1).err
-    assert "ark: d: a: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
-    assert "ark: d: b: starts at 9 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+    assert "ark: d: a: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove the utterance\n" in said
+    assert "ark: d: b: starts at 9 s, but the recording u1 has 1.25 s of audio: remove the utterance\n" in said
     assert [line["duration"] for line in lines()] == [0.25]
 
 
@@ -154,7 +154,7 @@ def test_segments_end_with_their_recordings_as_in_extract_segments(ark: Ark) -> 
     assert [line["duration"] for line in lines()] == [0.25, 1]
     assert "ark: d: b: ends at 1.76 s, but the recording u1 has 1.25 s of audio: correct the end\n" in said
     assert "ark: d: d: ends at 9 s, but the recording u2 has 3 s of audio: correct the end\n" in said
-    assert "ark: d: f: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+    assert "ark: d: f: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove the utterance\n" in said
 
 
 @pytest.mark.parametrize("name", ["utt2dur", "reco2dur"])
@@ -165,7 +165,7 @@ def test_advice_for_audio_without_a_duration_is_possible(name: str, ark: Ark) ->
     Path("r1.wav").write_bytes(header)
     said = ark("convert d m.json", 2).err
     assert "u1: the header of the audio has no duration: " in said
-    assert said.endswith("write its seconds to reco2dur, or pass --read-entire-file true to get_utt2dur.sh\n")
+    assert said.endswith("write the duration to reco2dur, or pass --read-entire-file true to get_utt2dur.sh\n")
     if name == "utt2dur":
         get_utt2dur(Printer("get_utt2dur.sh", print), "d", read_entire_file=True)
     else:

@@ -148,7 +148,7 @@ def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
         ("text", "a x\n\nb y\n", r"text:1: Invalid id-list file line without a key"),
         ("vad_scp", "a x\n\nb y\n", r"vad.scp:1: Bad line without a key"),
         ("utt2uniq", "a a\nb b\n \n", r"utt2uniq:1: Bad line without a key"),
-        ("utt2dur", "", r"utt2dur: is empty: remove it, or make it again"),
+        ("utt2dur", "", r"utt2dur: is empty: remove the file, or make the file"),
         ("segments", "a r 0 1 0\n", r"segments:1: a: has a fifth field"),
     ],
 )

@@ -641,7 +641,7 @@ def test_repetitions_are_removed_without_recordings_as_by_the_script(
 def test_copy_of_segments_without_recordings_writes_nothing(tmp_path: Path) -> None:
     data = small(tmp_path / "data", segments="a r 0 1\nb r 1 2\nc r 2 3\n")
     (data / "wav.scp").unlink()
-    with pytest.raises(DataDirError, match=r"data/wav.scp: is missing, but .*data has segments: add it"):
+    with pytest.raises(DataDirError, match=r"data/wav.scp: is missing, but .*data has segments: add the file"):
         DataDir(data).copy(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -236,7 +236,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
         with locked(str(folder)):
             pass
         assert len({(folder / name).read_text() for name in names}) == 1, number
-        assert not leftovers(folder) and "not made" not in capsys.readouterr().err
+        assert not leftovers(folder) and "is ignored" not in capsys.readouterr().err
         if not was_ended:
             break
     assert unfinished and number < 9
@@ -400,7 +400,10 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
             assert tree(tmp_path) == before
     assert changes.exists()
     error = capsys.readouterr().err
-    assert error.startswith(f"{changes}: not made: lists changes of another machine") and error.count("\n") == 1
+    assert (
+        error.startswith(f"{changes}: this list of changes is ignored, because another machine")
+        and error.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize(("change", "mode"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
@@ -455,7 +458,7 @@ def test_list_of_changes_of_another_machine_is_carried_out(tmp_path: Path, capsy
         with locked(str(tmp_path / "data")):
             pass
         assert (tmp_path / "data/utt2dur").exists() and len(leftovers(tmp_path)) == 2
-        assert f"/.changes.{machine}.1.1.tmp: not made: lists changes of another machine" in capsys.readouterr().err
+        assert f"/.changes.{machine}.1.1.tmp: this list of changes is ignored" in capsys.readouterr().err
     else:
         (tmp_path / f"data/.changes.{machine}.1.1.tmp").write_text(names["changes"])
         with locked(str(tmp_path / "data")):

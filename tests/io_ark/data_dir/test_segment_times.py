@@ -107,9 +107,9 @@ def test_a_segment_to_the_end_is_the_last_of_its_recording(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("segments", "said"),
     [
-        ("u1 r9 0 -1\n", "segments:1: u1: ends at -1, but its recording has no duration"),
-        ("u1 r1 2.5 -1\n", "segments:1: u1: starts at 2.5 s, but its recording has 2 s"),
-        ("u1 r1 2 -1\n", "segments:1: u1: starts at 2 s, but its recording has 2 s"),
+        ("u1 r9 0 -1\n", "segments:1: u1: ends at -1, but the recording has no duration"),
+        ("u1 r1 2.5 -1\n", "segments:1: u1: starts at 2.5 s, but the recording has 2 s"),
+        ("u1 r1 2 -1\n", "segments:1: u1: starts at 2 s, but the recording has 2 s"),
         ("u0\tr1\t0\t1\nu1\tr1\t2\t-1.0\n", "segments:2: u1: starts at 2 s"),
     ],
 )
@@ -125,7 +125,7 @@ def test_bad_segment_of_a_later_chunk_has_its_number_in_the_file(
 ) -> None:
     monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 1)
     data = directory(tmp_path / "data", "u1 r1 0 1\nu2 r1 1 -1\nu3 r2 3.5 -1\n")
-    with pytest.raises(DataDirError, match=r"segments:3: u3: starts at 3\.5 s, but its recording has 3 s"):
+    with pytest.raises(DataDirError, match=r"segments:3: u3: starts at 3\.5 s, but the recording has 3 s"):
         data.utt2dur()
 
 

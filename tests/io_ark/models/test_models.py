@@ -640,7 +640,7 @@ def test_alignment_whose_self_loop_follows_another_phone_is_refused() -> None:
     model = MODELS["mono"]
     ids, _ = aligned("mono", [(2, 2), (3, 2)], True)
     loop = next(number for number in range(1, 200) if model.are_self_loops(number) and model.phones(number) == 5)
-    with pytest.raises(FormatError, match="check that the model fits"):
+    with pytest.raises(FormatError, match="check that the model belongs"):
         split_to_phones(model, [*ids, loop])
 
 

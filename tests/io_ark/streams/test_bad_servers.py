@@ -81,7 +81,7 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
     "later, the whole file": (lambda at: at.answer(at.all, "200 OK", Content_Range=None), "ignores ranges"),
     "later, another range": (
         lambda at: at.answer(Content_Range=f"bytes {at.first + 9}-{at.last + 9}/{len(at.all)}"),
-        "sends other bytes",
+        "sends bytes from offset",
     ),
     "later, another size": (lambda at: at.answer(Content_Range=f"bytes {at.first}-{at.last}/10"), "has changed"),
     "later, another version": (lambda at: at.answer(ETag='"2"'), "has changed"),

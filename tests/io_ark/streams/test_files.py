@@ -74,7 +74,7 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_offset_after_end_of_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"0123")
-    with pytest.raises(OpenError, match=r"a:5: the offset is beyond the end: the file has 4 bytes"):
+    with pytest.raises(OpenError, match=r"a:5: the offset is beyond the end of the file, which has 4 bytes"):
         content(f"{tmp_path}/a:5")
 
 

@@ -85,7 +85,7 @@ def test_range_equals_a_slice(
                 np.testing.assert_array_equal(value, wanted)
                 assert value.flags.writeable and value.flags.c_contiguous
             else:
-                with pytest.raises(RangeError, match="is outside"):
+                with pytest.raises(RangeError, match="does not fit"):
                     load(place + part)
 
 

@@ -203,7 +203,7 @@ def test_each_entry_is_written_by_its_own_call(kind: io_ark.Kind, folder: Path) 
         ("token", "a b", "invalid token 'a b'"),
         ("token-vector", ["a", ""], "invalid token ''"),
         ("token-vector", ["a b", ""], "invalid token 'a b'"),
-        ("float", "x", "'x' is not a float"),
+        ("float", "x", "'x' is not a number that fits into a float"),
         ("posterior", [[(1, 0.5)], [(1.5, 0.5)]], "expected an integer, not 1.5"),
         ("posterior", [[(1, 0.5), (2,)]], "an element is not a pair"),
         ("int-vector-vector", [[1], [2**31]], "2147483648 does not fit into 32 bits"),

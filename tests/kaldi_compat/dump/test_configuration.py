@@ -80,7 +80,7 @@ def test_configuration_that_cannot_be_read_is_named(conf: Path) -> None:
 def test_option_of_a_program_that_has_no_effect_in_a_dump_is_refused(conf: Path, line: str) -> None:
     conf.write_text(line + "\n")
     job = job_with(conf)
-    with pytest.raises(OptionError, match=rf"^{conf}: {line} has no effect in a dump, which .*: remove it$"):
+    with pytest.raises(OptionError, match=rf"^{conf}: {line} has no effect in a dump, which .*: remove the option$"):
         parse_confs(job, read_confs(job))
 
 

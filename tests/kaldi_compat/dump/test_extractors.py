@@ -153,13 +153,13 @@ def test_module_of_a_package_is_found_in_the_working_directory(data: Path, tmp_p
 
 FAULTS = {
     1: "RuntimeError: one bad utterance",
-    2: "means has NaN or infinities",
+    2: "means has NaN or infinities: check the audio, or compute with --dtype=float32",
     3: "means has 3 columns, but had 4 in the trial: return the same number of columns for all audio",
     4: "returned a str: expected an array or a tensor",
     5: "returned nothing: return an array for each utterance",
-    6: "means is empty: the audio is too short",
-    7: "returned other instead of means",
-    8: "the memory is too small for this utterance: cut it into segments",
+    6: "means is empty, perhaps because the audio is too short: remove the utterance",
+    7: "returned other instead of means: return the same outputs for all audio",
+    8: "the memory is too small for this utterance: cut the audio into segments",
     9: "means is a int-matrix, but was a matrix in the trial: return the same kind for all audio",
     10: "returned an array of shape (): return a vector or a matrix for each utterance",
 }
@@ -189,7 +189,7 @@ def test_empty_audio_fails_alone(data: Path) -> None:
     write_wav(data / "wav" / f"{key}.wav", audio(0, seed=1))
     said("--module=extract.py:Mean", str(data), status=1)
     assert failures(data).startswith(f"{key} ") and failures(data).endswith(
-        "a wave file has no samples: remove it from the script file\n"
+        "a wave file has no samples: remove the recording\n"
     )
 
 
@@ -393,7 +393,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--module=os.path:join"], "fails for a trial"),
         (["--preset=zipformr"], "did you mean"),
         (["--onnx=none.onnx"], "none.onnx is missing"),
-        (["--transformers=./none"], "the folder does not exist"),
+        (["--transformers=./none"], "none is not a folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
         (["--module=exits.py:f"], "--module=exits.py:f cannot be created: SystemExit: 3"),

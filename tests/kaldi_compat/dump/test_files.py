@@ -222,7 +222,7 @@ def test_nothing_is_left_of_a_file_whatever_ends_its_writing(tmp_path: Path, err
 def test_device_that_is_not_writable_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     check_writable(Path("/dev/null"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(OutputError, match=r"^/dev/null is not writable for you"):
+    with pytest.raises(OutputError, match=r"^you cannot write to /dev/null"):
         check_writable(Path("/dev/null"))
 
 

@@ -29,7 +29,7 @@ def test_whole_dump_excludes_all_others(places: tuple[Path, Path]) -> None:
     path, plan = places
     whole = lock(path)
     for _ in range(2):
-        with pytest.raises(DumpError, match=f"{OTHER} .it holds {path}.: wait for it"):
+        with pytest.raises(DumpError, match=f"{OTHER} and has locked {path}: wait until that dump ends"):
             lock(path)
         with pytest.raises(DumpError, match=NO_PART):
             lock(path, plan)

@@ -206,7 +206,7 @@ def test_audio_of_other_rates_and_channels_is_that_of_the_extractor(data: Path) 
         write_wav(data / "wav" / f"{name}.wav", samples, rate)
     assert kaldi_compat.dump(data, Samples(), nj=1).utterances == 3
     assert failures(data).startswith(f"{others[2]} ") and failures(data).endswith(
-        "has no samples: remove it from the script file\n"
+        "has no samples: remove the recording\n"
     )
     found = arrays(data / "samples.scp")
     expected = {key: resample_waveform(first, 16000, 8000), others[1]: slow[0].astype(np.float32) / 32768}

@@ -520,11 +520,11 @@ CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "integers": (lambda path: np.save(path, np.ones((3, 4), int)), "of shape (clusters, dim), not int64"),
     "nothing": (lambda path: np.save(path, np.ones((0, 4))), "of shape (clusters, dim)"),
     "objects": (lambda path: np.save(path, np.array([[{}]]), allow_pickle=True), "Object arrays cannot be loaded"),
-    "text": (lambda path: path.write_text("0 0 0 0\n"), "is not a .npy array"),
-    "zip file": (lambda path: path.write_bytes(b"PK\3\4" + bytes(30)), "is not a .npy array"),
-    "emptiness": (lambda path: path.write_bytes(b""), "is not a .npy array"),
+    "text": (lambda path: path.write_text("0 0 0 0\n"), "cannot be read as a .npy array"),
+    "zip file": (lambda path: path.write_bytes(b"PK\3\4" + bytes(30)), "cannot be read as a .npy array"),
+    "emptiness": (lambda path: path.write_bytes(b""), "cannot be read as a .npy array"),
     "petabytes": (lambda path: path.write_bytes(_header("(1000000000000, 1000)")), "bytes after the header"),
-    "no Python": (lambda path: path.write_bytes(_header("(3, 4")), "is not a .npy array"),
+    "no Python": (lambda path: path.write_bytes(_header("(3, 4")), "cannot be read as a .npy array"),
     "cut off": (lambda path: path.write_bytes(_header("(3, 4)") + bytes(8)), "bytes after the header"),
 }
 

@@ -66,7 +66,7 @@ def test_preset_of_another_type_is_refused() -> None:
         ({"featur": 1}, "there is no entry 'featur': did you mean 'feature'"),
         ({"options": {"num_mell_bins": 3}}, "no option num_mell_bins: did you mean num_mel_bins"),
         ({"options": {"num_mel_bins": "80"}}, "num_mel_bins must be an integer"),
-        ({"options": {"sample_frequency": 8000}}, "set that instead"),
+        ({"options": {"sample_frequency": 8000}}, "set this entry instead"),
         ({"options": {"waveform_scale": 2}}, "follows from the entry 'sample_scale'"),
         ({"sampling_rate": "16k"}, "sampling_rate has an invalid value"),
         ({"sampling_rate": True}, "sampling_rate has an invalid value"),
@@ -84,7 +84,7 @@ def test_preset_of_another_type_is_refused() -> None:
             "shortens_frame does not work with the feature spectrogram",
         ),
         ({"steps": [{"stack_frames": {"size": 2}}] * 2000}, "there are 2000 steps: use at most 100"),
-        ({"steps": [{"stack_frames": {"size": 999}}] * 2}, r"make 2.3e\+07 columns of the 23 .*: at most 1048576"),
+        ({"steps": [{"stack_frames": {"size": 999}}] * 2}, r"into 2.3e\+07, but at most 1048576 are supported"),
         (
             {"steps": [{"repeated_deltas": {"delta_order": 3}}, *[{"low_frame_rate": {"stack": 500}}] * 2]},
             "at most 104",
@@ -106,10 +106,10 @@ def test_files_that_hold_no_preset_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"cannot read the preset .*a\.json: No such file"):
         Preset.of(str(file))
     file.write_text("{")
-    with pytest.raises(OptionError, match="is not a json file"):
+    with pytest.raises(OptionError, match="is not a JSON file"):
         Preset.of(file)
     file.write_text("[]")
-    with pytest.raises(OptionError, match="must be an object"):
+    with pytest.raises(OptionError, match="must be a JSON object"):
         Preset.of(file)
     file.write_text('{"name": "a"}')
     with pytest.raises(OptionError, match="the entry 'feature' is missing"):

@@ -67,14 +67,14 @@ def test_every_format_gives_the_same_statistics(kind: str, tmp_path: Path) -> No
         (b"hello", "holds no statistics"),
         (b" [ 1 2 3 ]", "expected Kaldi statistics of shape"),
         (b" [\n 1 2 0\n 1 2 0 ]\n", "count 0 frames"),
-        (b"{", "is not a json file of statistics"),
+        (b"{", "is not a JSON file of statistics"),
         (b'{"mean": [1]}', "has no 'std'"),
         (b'{"mean": [1], "std": [0]}', "every standard deviation must be positive"),
-        (b'{"mean": [1, 2], "std": [1]}', "do not match"),
+        (b'{"mean": [1, 2], "std": [1]}', "of the same length"),
         (b'{"mean": ["a"], "std": [1]}', "must be numbers"),
         (b'{"mean_stat": [1], "var_stat": [1]}', "has no 'frame_num'"),
         (b"<Nnet> <AddShift> 2 2 <LearnRateCoef> 0 [ 1 x ] <Rescale> 2 2 [ 1 1 ]", "not a number"),
-        (b"<Nnet> <AddShift> 2 2 <LearnRateCoef> 0 [ 1 2 ] </Nnet>", "do not match"),
+        (b"<Nnet> <AddShift> 2 2 <LearnRateCoef> 0 [ 1 2 ] </Nnet>", "of the same length"),
         (b"<Nnet> <AddShift> 2 2 <LearnRateCoef> 0 [ 1 nan ] <Rescale> 2 2 [ 1 1 ]", "infinite or NaN"),
     ],
 )
@@ -94,7 +94,7 @@ def test_things_that_are_no_statistics_are_refused() -> None:
         Statistics.of(3)
     with pytest.raises(FeatureError, match="must be numbers"):
         Statistics.of(("a", "b"))
-    with pytest.raises(FeatureError, match="dimension 3 do not fit features of 2"):
+    with pytest.raises(FeatureError, match="dimension 3 do not fit features of dimension 2"):
         GlobalCmvn(([0.0] * 3, [1.0] * 3))(torch.zeros(4, 2))
     with pytest.raises(OptionError, match="one or the other"):
         GlobalCmvn(([0.0], [1.0]), GlobalCmvnOptions(mean=1.0))

@@ -54,7 +54,7 @@ REFUSED = {
     "apply-cmvn --norm-vars --norm-means=false sums ark:m ark:out": "--norm-vars=true needs --norm-means=true",
     "apply-cmvn --utt2spk=ark:x sums ark:m ark:out": "--utt2spk option not compatible with rxfilename",
     "apply-cmvn --skip-dims=1,2 sums ark:m ark:out": "--skip-dims: expected a colon-separated list of integers",
-    "apply-cmvn --skip-dims=2 sums ark:m ark:out": "u: dimensions to skip must be from 0 to 1: 2",
+    "apply-cmvn --skip-dims=2 sums ark:m ark:out": "u: dimensions to skip must be from 0 to 1, not 2",
     "apply-cmvn-online --norm-means=false --skip-dims=13 sums ark:m ark:out": "u: dimensions to skip must be from",
     "apply-cmvn --skip-dims=1 rows ark:m ark:out": "u: CMVN statistics have two rows",
     "apply-cmvn wide ark:m ark:out": "u: CMVN statistics of shape (2, 4) do not fit",
@@ -63,7 +63,7 @@ REFUSED = {
     "compose-transforms ark:t ark:t out": "out: the output must be a table if",
     "compose-transforms --utt2spk=ark:x square ark:t ark:out": "--utt2spk needs two tables",
     "compose-transforms square three out": "2 columns cannot follow one with 3 rows",
-    "compute-cmvn-stats --spk2utt=ark:spk2utt2 ark:dims ark:out": "x: dimension 4, but 2 before",
+    "compute-cmvn-stats --spk2utt=ark:spk2utt2 ark:dims ark:out": "x: the features have dimension 4, but the",
     "compute-cmvn-stats --spk2utt=ark:spk2utt ark:m out": "--spk2utt option not compatible with wxfilename",
     "compute-cmvn-stats-two-channel fewer ark:m ark:out": (
         "Expecting 3 fields per line of reco2file_and_channel file fewer, got: x y (line 1)"
@@ -81,8 +81,8 @@ REFUSED = {
         f"copy-{kind} {words}": message
         for kind in ("feats", "matrix", "vector", "int-vector")
         for words, message in {
-            "ark:m out": "ark:m is a table and out a single file",
-            "mat ark:out": "ark:out is a table and mat a single file",
+            "ark:m out": "ark:m is a table, but out is a single file",
+            "mat ark:out": "ark:out is a table, but mat is a single file",
         }.items()
     },
     "extend-transform-dim square out": "--new-dimension argument invalid or not specified",
@@ -137,8 +137,8 @@ REFUSED = {
     "subset-feats --include=list --exclude=list ark:m ark:out": "--include and --exclude exclude each other",
     "subset-feats --include=blank ark:m ark:out": "has an empty line",
     "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "u: is not in the utt2spk map",
-    "wav-copy scp:wav.scp out": "scp:wav.scp is a table and out a single file",
-    "wav-copy u.wav ark:out": "ark:out is a table and u.wav a single file",
+    "wav-copy scp:wav.scp out": "scp:wav.scp is a table, but out is a single file",
+    "wav-copy u.wav ark:out": "ark:out is a table, but u.wav is a single file",
     **{
         f"wav-reverberate {options} u.wav out": message
         for options, message in {

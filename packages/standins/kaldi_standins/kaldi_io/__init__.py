@@ -461,7 +461,7 @@ def read_segments_as_bool_vec(
         the recording.
 
     Raises:
-        FormatError: the file has no segments, segments of several recordings, or segments out of order.
+        FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
     """
     name = name_of_stream(segments_file)
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
@@ -469,7 +469,9 @@ def read_segments_as_bool_vec(
     fields = [line for line in lines if line]
     if not fields or any(len(line) < 4 for line in fields):
         raise FormatError(
-            "is not a segments file: write an utterance, a recording, begin and end on every line", file=name
+            "has no segments, or a line of fewer than 4 fields: write an utterance, a recording, begin and end on "
+            "every line",
+            file=name,
         )
     recordings = {line[1] for line in fields}
     if len(recordings) > 1:
@@ -483,7 +485,7 @@ def read_segments_as_bool_vec(
     frames = np.rint(100 * seconds).astype(int)
     if (np.diff(np.append(0, frames)) < 0).any():
         raise FormatError(
-            "has segments that overlap or are not in order of time: sort them, and remove the overlaps", file=name
+            "has times that are negative or decrease: sort the segments by time, and remove overlaps", file=name
         )
     mask = np.zeros(frames[-1, 1], bool)
     for first, last in frames:
@@ -602,7 +604,7 @@ class _Integers(Codec[Array]):
         try:
             return np.array([int(word) for word in words], int)
         except (ValueError, OverflowError):
-            source.fail("expected a line of integers", at)
+            source.fail("expected a line of integers: write whole numbers separated by spaces", at)
 
 
 class _Times(Codec[list[tuple[float, float]]]):
@@ -682,7 +684,7 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
         value = load(key, ranged[1])
         parts = _parse_slices(ranged[2], key)
         if len(parts) > value.ndim:
-            dimensions = f"{len(parts)} dimensions, but the array has {value.ndim}: shorten it"
+            dimensions = f"{len(parts)} dimensions, but the array has {value.ndim}: shorten the range"
             raise RangeError(f"the range [{ranged[2]}] has {dimensions}", key=key)
         yield key, value[parts].copy()
 
@@ -698,8 +700,10 @@ def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
 
 def _check_float(array: Array) -> None:
     if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
-        dtype = getattr(array, "dtype", type(array))
-        raise UnsupportedDataType(f"needs an array of float32 or float64, not {dtype}: convert it with .astype")
+        found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise UnsupportedDataType(
+            f"needs an array of float32 or float64, not {found}: convert the value with np.asarray(value, np.float32)"
+        )
 
 
 def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:

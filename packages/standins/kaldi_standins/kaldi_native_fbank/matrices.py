@@ -27,7 +27,8 @@ SPLICED = SpliceOptions()
 def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
     matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
-        raise FeatureError(f"{needed_by or 'features'}: expected a matrix (frames, dim), not the shape {matrix.shape}")
+        kind = "a nonempty matrix" if needed_by else "a matrix"
+        raise FeatureError(f"{needed_by or 'features'}: expected {kind} (frames, dim), not the shape {matrix.shape}")
     return matrix
 
 
@@ -95,10 +96,7 @@ class CmvnAccumulator:
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
-            raise FeatureError(
-                f"a frame of dimension {dim} does not have the shape {features.shape[1:]}: "
-                f"pass a vector of {dim} numbers"
-            )
+            raise FeatureError(f"a frame must be a vector of {dim} numbers, not an array of shape {features.shape[1:]}")
         self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add(self, stats: Doubles) -> None:

@@ -167,7 +167,9 @@ class OnlineFeature(FrameStore):
             features = self._stream.compute_next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
         if self._at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
-            raise StreamError("mel energy is nan: the audio holds a NaN or an infinity: pass finite samples")
+            raise StreamError(
+                "mel energy is nan, because samples are NaN, infinite or too large: pass samples within -32768 to 32767"
+            )
         features = self._complete(features)
         if len(features) == 1:  # append takes a third of the time of extend.
             self._frames.append(features[0])
@@ -206,7 +208,8 @@ def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
     if sampling_rate != expected and np.float32(sampling_rate) != expected:
         raise AudioError(
-            f"sampling_rate does not match the options: {sampling_rate:g} Hz, but samp_freq is {expected:g}: resample"
+            f"sampling_rate does not match the options: {sampling_rate:g} Hz, but samp_freq is {expected:g}: resample "
+            "the audio"
         )
 
 

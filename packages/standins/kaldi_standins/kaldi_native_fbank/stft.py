@@ -31,7 +31,7 @@ class Rfft:
     the bins 1 to n / 2 - 1.
 
     Raises:
-        OptionError: ``n`` is odd.
+        OptionError: ``n`` is odd or not positive.
 
     >>> Rfft(4).compute([1.0, 2.0, 3.0, 4.0])
     [10.0, -2.0, -2.0, 2.0]
@@ -102,7 +102,8 @@ class StftResult:
         """
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
-            raise AudioError(f"{self._num_frames} spectra have {size} numbers, not {len(self._real)}")
+            found = f"{len(self._real)} real and {len(self._imag)} imaginary parts"
+            raise AudioError(f"{self._num_frames} spectra have {size} complex numbers, not {found}")
         for first in range(0, size, BLOCK_FRAMES * bins):
             block = np.empty(min(BLOCK_FRAMES * bins, size - first), np.complex64)
             block.real, block.imag = (part[first : first + len(block)] for part in (self._real, self._imag))

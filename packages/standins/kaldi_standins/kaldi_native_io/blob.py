@@ -33,7 +33,9 @@ class BlobCodec(Codec[bytes]):
         end = size - 1 if last == -1 else last
         if not 0 <= first <= end < size:
             raise RangeError(
-                f"the range [{first}:{last}] is outside a blob of {size} bytes: use 0 to {size - 1}", file=source.name
+                f"the range [{first}:{last}] does not fit a blob of {size} bytes: write first and last byte in order, "
+                f"from 0 to {size - 1}",
+                file=source.name,
             )
         source.skip(first)
         return bytes(source.read(end + 1 - first))
@@ -43,7 +45,9 @@ class BlobCodec(Codec[bytes]):
             source.fail("expected a binary object: a blob has no text format")
         magic, size = _HEADER.unpack(source.read(_HEADER.size))
         if magic != _MAGIC or size < 0:
-            source.fail("is not a blob of kaldi_native_io", source.tell() - _HEADER.size)
+            source.fail(
+                "is not a blob of kaldi_native_io: use the reader of another type", source.tell() - _HEADER.size
+            )
         return int(size)
 
     def write_body(self, sink: Sink, value: bytes, binary: bool) -> None:

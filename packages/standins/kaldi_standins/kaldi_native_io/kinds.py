@@ -61,7 +61,7 @@ def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
         array = as_array(value)
         if array.dtype != dtype or array.ndim != ndim:
             raise FormatError(f"needs an array of {np.dtype(dtype)} with {ndim} dimensions, not of {array.dtype} with "
-                              f"{array.ndim}: convert it with .astype, or use another writer")  # fmt: skip
+                              f"{array.ndim}: convert the array, or use another writer")  # fmt: skip
         return array
 
     return check

@@ -213,7 +213,10 @@ class TableWriter(Table):
                 raise
             except (AttributeError, TypeError, ValueError) as error:
                 name = type(self).__name__
-                raise FormatError(f"{name} cannot write a {type(value).__name__}: use another writer") from error
+                kind = type(value).__name__
+                raise FormatError(
+                    f"{name} cannot write this {kind}: convert the value, or use another writer"
+                ) from error
             writer.write(key, converted)
 
     def __setitem__(self, key: str, value: Any) -> None:

@@ -302,7 +302,7 @@ class OnlineFeature:
         if sampling_rate != self._make_feature.options.sample_frequency:
             raise AudioError(
                 f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
-                f"{self._make_feature.options.sample_frequency:g}: resample it"
+                f"{self._make_feature.options.sample_frequency:g}: resample the audio"
             )
         if self._finished:
             raise AudioError("the input is finished: create a new feature for the next utterance")

@@ -96,11 +96,11 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
     except ImportError:
         raise FormatError(suggest_install("soundfile", "write_function='soundfile'")) from None
     if not (isinstance(value, list | tuple) and len(value) == 2):
-        raise FormatError("write_function='soundfile' needs values (rate, samples)")
+        raise FormatError(f"write_function='soundfile' needs values (rate, samples), not {type(value).__name__}")
     rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
     if not isinstance(samples, np.ndarray) or not isinstance(rate, int | np.integer):
-        raise FormatError(f"write_function='soundfile' needs values (rate, samples), not ({type(value[0]).__name__}, "
-                          f"{type(value[1]).__name__})")  # fmt: skip
+        raise FormatError(f"write_function='soundfile' needs an integer rate and an array of samples, not "
+                          f"({type(value[0]).__name__}, {type(value[1]).__name__})")  # fmt: skip
     data = io.BytesIO()
     try:
         soundfile.write(data, samples, int(rate), **options)

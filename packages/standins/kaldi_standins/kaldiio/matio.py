@@ -331,7 +331,8 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
         FormatError: the array is not a vector or matrix of numbers.
     """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
-        raise FormatError(f"a {type(array).__name__} cannot be written: pass an array of numbers of one or two axes")
+        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise FormatError(f"pass an array of numbers of one or two axes, not {found}")
     with open_sink(fd) as output, output.entry:
         output.write_all([format_array(array, digit)])
     return output.tell()
@@ -357,9 +358,8 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise SpecifierError("pass segments='FILE', a segments file")
         self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
         self._recordings = load_scp(fname, separator=separator, pipes=pipes, network=network)
-        self._last: tuple[str, Any] | None = (
-            None  # Kept, because the segments of a recording usually follow each other.
-        )
+        # The last recording is kept, because the segments of a recording usually follow each other.
+        self._last: tuple[str, Any] | None = None
 
     def __getitem__(self, key: str) -> Any:
         segment = self._segments[key]
@@ -373,13 +373,16 @@ class SegmentsExtractor(Mapping[str, Any]):
         if segment.channel is not None:  # The field is an extension: kaldiio does not support channels.
             if segment.channel >= samples[:1].size:
                 raise RangeError(
-                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}: "
-                    "correct the fifth field of the segment",
+                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size} channels, counted "
+                    "from 0: correct the fifth field of the segment",
                     key=key,
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):
-            raise RangeError(f"starts at {segment.start:g} s, after the end of {segment.recording}", key=key)
+            text = (
+                f"starts at {segment.start:g} s, after the end of {segment.recording}: correct the times of the segment"
+            )
+            raise RangeError(text, key=key)
         end = None if segment.end == TO_THE_END else int(segment.end * rate)
         return rate, samples[int(segment.start * rate) : end]
 

@@ -56,7 +56,7 @@ def read_pickle(source: Source) -> Any:
     """Read the pickle at the next byte. No code that the pickle names is run.
 
     Raises:
-        FormatError: the pickle is invalid, or has other values than numbers, strings, lists, dictionaries and arrays.
+        FormatError: the pickle is invalid, or a value is not plain: see the start of this module.
     """
     start = source.tell()
     try:
@@ -84,7 +84,7 @@ def _array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDA
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
     kind = np.dtype(name)
     if kind.hasobject or kind.names:
-        raise FormatError(f"a pickled array of {name!r} is not supported")
+        raise FormatError(f"a pickled array of {name!r} is not supported: {ADVICE}")
     return _Unfinished(kind)
 
 
@@ -94,7 +94,7 @@ def _make_scalar(kind: Any, data: bytes) -> Any:
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise FormatError(f"a pickle with bytes of encoding {encoding!r} is not supported")
+        raise FormatError(f"a pickle with bytes of encoding {encoding!r} is not supported: {ADVICE}")
     return text.encode("latin1")
 
 
@@ -174,13 +174,13 @@ class _Reader:
         """Pop the values from position ``at`` on, or from the last mark on if it is None."""
         at = self._marks.pop() if at is None else at
         if at < 0:
-            raise FormatError("a pickle takes more values than there are")
+            raise FormatError("a pickle is damaged, because it takes more values than there are: save the value again")
         values = self._stack[at:]
         del self._stack[at:]
         for index, value in enumerate(values):
             if isinstance(value, _Unfinished):
                 if value.value is None:
-                    raise FormatError("a pickled array has no values")
+                    raise FormatError("a pickle is damaged, because an array has no values: save the value again")
                 values[index] = value.value
             elif value is _make_array:
                 values[index] = None  # The argument numpy.ndarray is not needed.

@@ -84,7 +84,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
     block = channels * samples.itemsize
     if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
         size = f"{len(samples)} samples of {channels} channels at {rate} Hz"
-        raise FormatError(f"{size} exceed the limits of a wave file: split the audio")
+        raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
     sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + samples.nbytes, b"WAVEfmt ", 16, 1, channels, int(rate),
                            int(rate) * block, block, 8 * samples.itemsize, b"data", samples.nbytes))  # fmt: skip
     sink.write(view_raw_bytes(samples))
@@ -134,7 +134,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     size = chunks.enter(b"fmt ")
     _, channels, rate, *_ = chunks.fields("HHIIHH")
     if channels == 0 or rate == 0 or size < 16:
-        source.fail(f"a wave file has {channels} channels and a sampling rate of {rate}")
+        source.fail(f"a wave file is damaged: {channels} channels, {rate} Hz, and {size} bytes in the fmt chunk")
     source.skip(size - 16)
     chunks.skip_padding(size)
     announced = chunks.enter(b"data")

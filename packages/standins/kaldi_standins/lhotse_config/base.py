@@ -42,7 +42,7 @@ class Config(LhotseOptions):
     """Base class of the configurations of all features except for Whisper's.
 
     Attributes:
-        only: the only supported value of lhotse's options for which Kaldi has one value.
+        fixed_values: maps those of lhotse's options for which Kaldi has only one value to this value.
     """
 
     their_names = THEIR_NAMES
@@ -59,7 +59,10 @@ class Config(LhotseOptions):
             names["num_filters"], names["num_mel_bins"] = names["num_mel_bins"], None
         for name in ("frame_length", "frame_shift"):
             if names[name] >= 1:
-                raise OptionError(f"{name}={names[name]:g} is in seconds, as in lhotse: pass {names[name] / 1000:g}")
+                raise OptionError(
+                    f"{name}={names[name]:g} would be in seconds, as in lhotse: pass {names[name] / 1000:g} for "
+                    f"{names[name]:g} ms"
+                )
         if self.snip_edges:
             warnings.warn(
                 "snip_edges=True gives fewer frames than lhotse computes from a duration: pass snip_edges=False unless "

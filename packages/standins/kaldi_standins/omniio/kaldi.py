@@ -89,7 +89,9 @@ def slice_segment(value: Any, start: float, end: float) -> Any:
         FormatError: the value is not audio.
     """
     if not is_audio(value):
-        raise FormatError("segments can only be cut out of audio, but this entry is an array: pass (rate, samples)")
+        raise FormatError(
+            f"segments can only be cut out of audio, not out of {type(value).__name__}: pass (rate, samples)"
+        )
     rate, samples = value
     return rate, samples[int(start * rate) : len(samples) if end < 0 else int(end * rate)]
 

@@ -226,11 +226,12 @@ def save(
     """
     soundfile = _import_soundfile("save", backend)
     if src.ndim != 2:
-        raise AudioFileError(f"expected samples of shape (channels, T), not {tuple(src.shape)}")
+        layout = "(channels, T)" if channels_first else "(T, channels)"
+        raise AudioFileError(f"expected samples of shape {layout}, not {tuple(src.shape)}")
     if compression:
-        raise AudioFileError(f"compression={compression} is not supported by soundfile: leave it out")
+        raise AudioFileError(f"compression={compression} is not supported by soundfile: leave compression out")
     if hasattr(uri, "write") and format is None:
-        raise AudioFileError("an open file needs a format: pass format='wav' or another")
+        raise AudioFileError("an open file needs a format: pass a format, such as format='wav'")
     kind = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
     if kind not in SAVED and kind not in SAVED_AS_ONE:
         raise AudioFileError(f"cannot write {_name(uri)}: the formats are {', '.join([*SAVED, *SAVED_AS_ONE])}")
@@ -240,7 +241,9 @@ def save(
     subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
         asked = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
-        raise AudioFileError(f"cannot write {_name(uri)}: {kind} does not have {asked}")
+        raise AudioFileError(
+            f"cannot write {_name(uri)}: {kind} does not have {asked}: choose another encoding or size"
+        )
     container = format or ("NIST" if kind in ("sph", "nis", "nist") else None)
     try:
         samples = (src.T if channels_first else src).detach().cpu().numpy()
@@ -269,7 +272,7 @@ def get_audio_backend() -> str:
 
 def _import_soundfile(function: str, backend: str | None) -> Any:
     if backend not in (None, "soundfile", "sox", "ffmpeg"):
-        raise AudioFileError(f"torchaudio has no backend {backend!r}: leave it out")
+        raise AudioFileError(f"torchaudio has no backend {backend!r}: leave backend out")
     try:
         return import_extra("soundfile", f"torchaudio.{function}")
     except OSError as error:  # The C library libsndfile is missing.
@@ -293,7 +296,7 @@ def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
         elif "not recognised" in reason or "unknown format" in reason:
             version = soundfile.__libsndfile_version__
             reason += (
-                f" libsndfile {version} reads WAV, FLAC, OGG and (from 1.1 on) MP3: convert the file to one of them"
+                f" libsndfile {version} reads WAV, FLAC, OGG and (from 1.1 on) MP3: convert the file to such a format"
             )
         raise _convert_error(error, f"cannot read {_name(uri)}: {reason}") from error
 

@@ -270,7 +270,7 @@ def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tens
 def require_floats(waveform: Tensor) -> None:
     """Raise TypeError unless the samples are floating point."""
     if not waveform.is_floating_point():
-        raise TypeError(f"expected floating point samples, not {waveform.dtype}: convert them with .float()")
+        raise TypeError(f"expected floating point samples, not {waveform.dtype}: convert the samples with .float()")
 
 
 def reduce_rates(orig_freq: int, new_freq: int) -> tuple[int, int]:

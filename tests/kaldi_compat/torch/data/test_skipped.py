@@ -55,7 +55,7 @@ def test_without_skipping_an_error_names_the_utterance(feats: Path) -> None:
     data = FeatureDataset(feats)
     with pytest.raises(ArkError, match=r"nosuch\.ark: b: cannot be opened"):
         data[1]
-    with pytest.raises(KaldiCompatError, match="c: has no frames"):
+    with pytest.raises(KaldiCompatError, match="c: the utterance has no frames"):
         data[2]
     assert data.skipped == []
     with pytest.raises(IndexError):

@@ -123,7 +123,7 @@ def test_lengths_that_do_not_fit_are_refused(case: Case, follow: bool) -> None:
     for lengths in [*wrong, *(torch.tensor(numbers) for numbers in wrong if numbers != "ab")]:
         with pytest.raises((AudioError, FeatureError), match="lengths"):
             module(x, lengths)
-    with pytest.raises((AudioError, FeatureError), match="lengths go with a padded batch"):
+    with pytest.raises((AudioError, FeatureError), match="lengths describe a padded batch"):
         module(list(x), [most, most])
 
 
