@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import work
+from kaldi_explain.answers import _split_settings
 from kaldi_explain.calls import WHISPER, describe_library_call
+from kaldi_explain.candidates import Candidate
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import measure_distance
@@ -366,7 +369,30 @@ def test_options_are_marked_as_certain_or_guessed_where_a_part_of_the_spread_is_
     assert found.verdict == "partly" and "of the spread" in found.left
     assert found.variant is not None
     assert {*found.certain, *found.guessed} == {*found.variant.settings()} and "num_mel_bins=80" in found.certain
-    assert "; certain: num_mel_bins=80" in str(found) and "; guesses: " in str(found), str(found)
+    assert "; certain: num_mel_bins=80; guesses: " in str(found), str(found)
+
+
+@pytest.mark.parametrize(
+    ("cost", "cost_of_others", "certain"),
+    [
+        (0.004, {"window_type": 0.5, "num_mel_bins": 2.0}, ["num_mel_bins=40", "window_type='hann'"]),
+        (0.004, {"window_type": 0.005, "num_mel_bins": 2.0}, ["num_mel_bins=40"]),
+        (0.04, {"window_type": 0.5, "num_mel_bins": 2.0}, ["num_mel_bins=40"]),  # Wrong options may imitate others.
+    ],
+)
+def test_option_is_certain_only_if_no_other_value_may_be_right(
+    cost: float, cost_of_others: dict[str, float], certain: list[str]
+) -> None:
+    candidate: Any = Candidate("fbank", 16000, {"num_mel_bins": 40, "window_type": "hann"}, source=Any)  # type: ignore[arg-type]
+
+    def measure(other: Any) -> float:
+        return max(value for name, value in cost_of_others.items() if other.value(name) != candidate.value(name))
+
+    attempt: Any = SimpleNamespace(candidate=candidate, cost=cost, search=SimpleNamespace(measure=measure))
+    budget: Any = SimpleNamespace(limit=iter, is_settling_over=lambda: False)
+    assert sorted(_split_settings(attempt, candidate, budget)[0]) == certain
+    changed = candidate.change({"window_type": "povey"})
+    assert sorted(_split_settings(attempt, changed, budget)[0]) == ["num_mel_bins=40"]
 
 
 def test_another_recording_is_suggested_where_nothing_fits() -> None:
