@@ -235,11 +235,11 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "decibels below the largest": (
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
                            melodb.max() - 80), SAMPLES, 16000,
-        ("equal area", "at least the largest less 80 dB", "decibels (10 log10)", "reflect")),
+        ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
     "Whisper with Kaldi's edges": (
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
                             form.max() - 8) + 4) / 4, SAMPLES, 16000,
-        ("snip_edges=False", "equal area", "at least the largest less 80 dB", "as in Whisper")),
+        ("snip_edges=False", "equal area", "values limited to 80 dB below the maximum", "as in Whisper")),
     "periodic window and triangles in Hz": (
         lambda: port(SAMPLES.astype(np.float64), window="hamming-periodic", filter_kind="hertz"), SAMPLES, 16000,
         ("window_type='hamming'", "periodic window", "triangles in Hz")),
@@ -268,7 +268,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         ("fbank(num_mel_bins=40, high_freq=-400.0); resampled to 8000 Hz by soxr", "73 too quiet to compare")),
     "80 filters of python_speech_features": (  # with two edges on one bin
         lambda: port(SAMPLES.astype(np.float64), filter_kind="snapped-more"), SAMPLES, 16000,
-        ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT of one point more",)),
+        ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT with one more point",)),
     "columns reversed": (lambda: FBANK(SAMPLES)[:, ::-1], SAMPLES, 16000, ("fbank(", "the columns in reverse order:")),
     "cepstra of magnitudes": (
         lambda: Fbank(dither=0.0, use_power=False)(SAMPLES) @ COSINES, SAMPLES, 16000,
