@@ -60,7 +60,7 @@ def shorten(text: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    r"""Escape control characters other than newlines, so that a text is safe on a terminal.
+    r"""Escape all characters that are not printable, except newlines, so that a string is safe on a terminal.
 
     >>> escape_controls("\x1b[2Jkey")
     '\\x1b[2Jkey'

@@ -437,15 +437,15 @@ OTHERS = {
     "written, so the imaginary part of each bin is combined with the real part of the next bin",
     "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is computed after preemphasis, and the floor before "
     "the logarithm of cepstra is 1e-20",
-    "kaldifeat": "the first sample of frames with snip_edges=False if the frame shift exceeds the frame length, and "
-    "the energy of PLP with raw_energy=False",
+    "kaldifeat": "the first sample of a frame differs with snip_edges=False if the frame shift exceeds the frame "
+    "length, and the energy of PLP differs with raw_energy=False",
     "lhotse": "the energy replaces the first frame of the MFCCs instead of the first column",
     "paddleaudio.compliance.kaldi": "the floor before the logarithm is 1e-07 for cepstra and spectrograms of silence",
     "VBx: features.py": "a different number of frames",
     "librosa": "a different number of frames",
     "python_speech_features": "only energies of zero are replaced by a floor, and the energy of MFCCs is computed from "
     "the windowed frame",
-    "speechbrain": "a different number of frames: audio shorter than a frame has a frame",
+    "speechbrain": "a different number of frames, because audio shorter than a frame gives one frame",
 }
 
 

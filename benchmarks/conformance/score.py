@@ -32,19 +32,22 @@ This page shows how close other libraries come to Kaldi's features and archives,
 from the [conformance kit](conformance.md), whose test vectors contain the output of Kaldi's programs. **Many libraries
 differ on purpose**, because they serve models that were trained with the library's own numbers.
 
-The columns of the table are the levels of the kit. A cell shows how many results are correct, of the vectors that the
-library supports, and in parentheses how many results are equal to Kaldi's output in all bits. A result is correct if
-its largest difference from Kaldi's output is at most 1e-3, relative to max(1, |value|). A vector with an option that
-the library lacks is not counted. An empty cell means that the library supports no vector of the level.
+The columns of the table are the levels of the kit. For example, the cell "478 of 484 (3)" means that the library
+supports 484 test vectors of the level, that 478 of its results are correct, and that 3 results are equal to Kaldi's
+output in all bits. A result is correct if its largest difference from Kaldi's output is at most 1e-3, relative to
+max(1, |value|), or three times the rounding error of Kaldi's own output where this is larger. Integers and archives
+must be equal to Kaldi's. A vector with an option that the library's interface lacks is not counted. A vector whose
+options the library accepts, but refuses when it runs, counts as wrong. An empty cell means that the library supports
+no vector of the level.
 
 """
 DIFFERENCES = """\
 ## What are the causes of the differences?
 
 A table for each library lists the causes of wrong results, with the number of vectors and the name of one vector.
-[`explain`](wrong_numbers.md) found most of the causes: an option or a step in a cause is an option or a step with which
-kaldi-compat computes the library's result. The other causes were found in the source code of the library. A "floor" is
-the smallest value before the logarithm.
+[`explain`](wrong_numbers.md) found most of the causes. If a cause names options or steps, kaldi-compat computes the
+library's result with these options and steps. The other causes were found in the source code of the library. A "floor"
+is the smallest value before the logarithm.
 
 All results of the following implementations are correct:
 

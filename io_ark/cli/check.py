@@ -80,13 +80,15 @@ def check_table(
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return problems for missing keys and a different order of the keys of two tables."""
+    """Return the problems of two tables that must have the same keys in the same order: missing keys, or the order."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
         if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            problems.append(f"{other.name}: the key {missing[0]}{more} of {one.name} is missing")
+            keys = f"the key {missing[0]} of {one.name} is missing"
+            if len(missing) > 1:
+                keys = f"{len(missing)} keys of {one.name} are missing, such as {missing[0]}"
+            problems.append(f"{other.name}: {keys}")
     if not problems and list(first.keys) != list(second.keys):
         problems.append(f"{second.name}: the keys are not in the order of {first.name}")
     return problems

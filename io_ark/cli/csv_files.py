@@ -28,8 +28,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
     float64. Kaldi has no matrices of integers, and one kind of objects in a table.
 
     Raises:
-        FormatError: the file is not UTF-8 or has no column names, a value is not a number, or a line has a wrong number
-            of values or a wrong frame number.
+        FormatError: the file is not UTF-8 or does not begin with column names, a value is not a number, or a line
+            has a wrong number of values or a wrong frame number.
     """
     try:
         yield from _read_arrays(path)
@@ -43,8 +43,8 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
         header = next(lines, [])
         has_frames = header[1:2] == [FRAME]
         if header[:1] != [KEY] or len(header) == 1 + has_frames:
-            raise FormatError(f"has no column names: insert a first line such as '{KEY},{FRAME},0,1' (matrices) or "
-                              f"'{KEY},0,1' (vectors)", file=str(path))  # fmt: skip
+            raise FormatError(f"must begin with a line of column names, such as '{KEY},{FRAME},0,1' (matrices) or "
+                              f"'{KEY},0,1' (vectors): add or correct this line", file=str(path))  # fmt: skip
         has_floats = has_frames or any(_FLOATS.intersection("".join(row[1:])) for row in lines)
         file.seek(0)
         lines = csv.reader(file, strict=True)

@@ -47,7 +47,10 @@ class Difference:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance.
+    """Print the differences of two tables.
+
+    Return the exit status: 0 if both tables have the same keys and no entry differs by more than the tolerance,
+    otherwise 1. An entry that cannot be read or compared counts as a difference.
 
     Raises:
         SpecifierError: both tables are standard input.

@@ -328,7 +328,9 @@ def encode_int32(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float, or a double if not ``single``. Binary may store either. As in Kaldi, text has no ``inf``.
+    """Read a float, or a double if ``single`` is False.
+
+    A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
 
     Raises:
         FormatError: there is no number, or it is out of range.

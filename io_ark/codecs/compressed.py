@@ -228,7 +228,7 @@ def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatr
 
 
 def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
-    """Return the value of integer 0, and the difference between the values of the largest integer and of 0."""
+    """Return the smallest value that the stored integers can represent, and the span from it to the largest value."""
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
         raise FormatError("a matrix with NaN cannot be compressed: write it without compression")

@@ -291,9 +291,13 @@ def validate(
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
+    advice = {
+        "spk2utt": "run kaldi-compat data fix, which makes this file from utt2spk",
+        "utt2spk": "write a line with the key and the speaker of each utterance",
+    }
     for name in ("spk2utt", "utt2spk"):
         if not check.find(name):
-            raise say.fail(f"no such file {name}", "is missing: run kaldi-compat data fix", check.locate(name))
+            raise say.fail(f"no such file {name}", f"is missing: {advice[name]}", check.locate(name))
         if not check.has_lines(name):
             raise say.fail(f"empty file {name}", "is empty: make the file again", check.locate(name))
     with open(utt2spk, "rb") as file:

@@ -121,7 +121,10 @@ class FileSink:
 
 
 def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> None:
-    """Write bytes to a file. If the file is a symbolic link, replace the link, so that its target is unchanged.
+    """Write bytes to a file.
+
+    A symbolic link is replaced by a regular file, so that its target is unchanged. A link to a device, FIFO, socket or
+    file descriptor is followed.
 
     Args:
         path: name of the file.

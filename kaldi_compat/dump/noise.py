@@ -52,7 +52,10 @@ class BlockNoise:
     start: int = 0  # Position of the first frame whose noise is requested.
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of the next frames; 0 for frames between utterances."""
+        """Return the ``rand_r()`` states of ``count`` frames from position ``start``: int32 of shape (count,).
+
+        The state of a frame between utterances is 0.
+        """
         states = np.array([hash_utterance(self.seed, key) for key in self.keys], np.uint64)
         before = np.cumsum(self.counts) - self.counts
         frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)

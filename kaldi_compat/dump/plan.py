@@ -189,7 +189,7 @@ def read_plan(path: Path) -> DumpPlan:
     except OSError as error:
         raise PlanError(f"the plan {path} cannot be read: {error.strerror}: start again without --resume") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise PlanError(f"{path} is not a plan of this version: delete it and start again ({error})") from None
+        raise PlanError(f"{path} is not a plan of this version: delete the plan and start again ({error})") from None
     return DumpPlan(listing, header, shards)
 
 
@@ -237,8 +237,8 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(
             f"{describe_opaque(plan.trial.opaque)} of {job.feature} cannot be compared with the extractor of the plan "
-            f"{path}: give the object a version, add --trust-extractor if it is the same, or "
-            f"{explain_how_to_start_over(job.options)}"
+            f"{path}: add --trust-extractor if the extractor has not changed, or "
+            f"{explain_how_to_start_over(job.options)}; an attribute 'version' of the object lets later jobs resume"
         )
     changes = find_changes_since(plan, job)
     if not changes:
@@ -260,7 +260,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
 
 def explain_how_to_start_over(options: DumpOptions) -> str:
     """Return advice for starting over. A part of a job uses an existing plan even without ``--resume``."""
-    delete = "delete it and " if options.shard else ""
+    delete = "delete the plan and " if options.shard else ""
     flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
     switches = [flag for flag, is_set in flags if is_set]
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"

@@ -1,4 +1,4 @@
-"""Charts of the report as SVG: axes with units and ticks, in the page's colors, readable without color."""
+"""Charts of the report as SVG and HTML: axes with units and ticks, in the page's colors, readable without color."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
 
 
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
-    """Draw a labeled bar for each pair of name and value in ``rows``, with the value and its unit."""
+    """Return an HTML table with one row for each (name, value): the name, a bar, and the value with its unit."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'

@@ -47,7 +47,7 @@ def compute_librosa_filters(
         low_freq, high_freq: edges in Hz; a ``high_freq`` of zero or less is an offset from the Nyquist frequency.
         slaney_scale: True for Slaney's mel scale, False for HTK's.
         norm: "slaney" for filters of equal area, "" for filters of equal height.
-        floor_to_int_bin: True rounds the edges of filters down to bins of an FFT of one point more, as in
+        floor_to_int_bin: True rounds the edges of filters down to bins of an FFT with one more point, as in
             python_speech_features.
 
     Returns:

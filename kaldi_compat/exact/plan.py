@@ -166,12 +166,16 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
 
 
 def compute_split_radix_tables(log_points: int) -> list[Floats]:
-    """Return the multipliers of the steps of 2**k points, ``k`` to ``log_points``: (2**k / 4, 6), empty below k = 3."""
-    steps = [np.empty((0, 6), F32)] * 3
+    """Return the twiddle factors of the split-radix FFT for blocks of up to ``2**log_points`` points.
+
+    Element ``k`` of the list is for blocks of ``2**k`` points and has the shape ``(2**k / 4, 6)``: three columns for
+    each odd quarter of a block (see :func:`kaldi_compat.exact.fft.compute_twiddles`). Elements 0 to 2 are empty.
+    """
+    tables = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
         columns = [column for step in (1, 3) for column in kaldi_fft.compute_twiddles(1 << k, step)]
-        steps.append(np.ascontiguousarray(np.stack(columns, -1), F32))
-    return steps
+        tables.append(np.ascontiguousarray(np.stack(columns, -1), F32))
+    return tables
 
 
 def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:

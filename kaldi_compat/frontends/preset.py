@@ -51,6 +51,10 @@ KEYS: dict[str, Any] = {
     "steps": list,
     "notes": list,
 }
+_TYPE_WORDS: dict[Any, str] = {
+    int: "an integer", (int, float): "a number", str: "a string", bool: "true or false", list: "a list",
+    Mapping: "an object with names and values",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,7 @@ class Preset:
                 hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(KEYS)}"
                 raise OptionError(f"there is no entry {key!r}: {hint}")
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
-                raise OptionError(f"{key} has an invalid value, {value!r}")
+                raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")
             if isinstance(value, int) and value.bit_length() > MAX_BITS:
                 raise OptionError(f"{key} has an invalid value, an integer of {value.bit_length()} bits")
         for key in ("name", "feature"):

@@ -149,8 +149,12 @@ def check_list(
     utterances = list(items) if isinstance(items, Iterable) else [items]
     what, make = ("array", "np.asarray") if kind is np.ndarray else ("tensor", "torch.from_numpy")
     one = "an array" if what == "array" else "a tensor"
-    if not all(isinstance(item, kind) and item.ndim == len(axes) for item in utterances):
-        raise error(f"expected {one}, or a list of {what}s {shape}, one for each utterance ({make} makes them)")
+    for item in utterances:
+        expected = f"expected {one}, or a list with {one} {shape} for each utterance"
+        if not isinstance(item, kind):
+            raise error(f"{expected}, not {type(item).__name__}: convert the input with {make}")
+        if item.ndim != len(axes):
+            raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:
         raise error(f"lengths describe a padded batch: pass none for a list, whose {what}s have their own lengths")
     return utterances

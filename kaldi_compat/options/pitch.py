@@ -9,9 +9,11 @@ import numpy as np
 from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, option
 
-MAX_PITCHES = 32000  # Limit on the tracker's pitch candidates.
-MAX_LAG_WEIGHTS = 1 << 26  # Limit on lags times candidates, so that their weights fit into memory.
-MAX_TAPS = 1 << 22  # Limit on the low-pass filter, in samples of the input.
+MAX_PITCHES = 32000  # Largest number of pitch candidates. The tracker stores the index of a candidate as int16.
+MAX_LAG_WEIGHTS = 1 << 26  # Largest number of lags times candidates, so that their weights fit into 0.5 GB of memory.
+MAX_TAPS = (
+    1 << 22
+)  # Largest length of the low-pass filter in samples of the input, so that the filter fits into memory.
 
 
 class PitchOptions(BaseOptions):

@@ -24,8 +24,10 @@ Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 
 _NOISE = np.float32(0.01)  # Noise on the log probabilities, which hides the grid of pitches.
-_MAX_STATES = 1 << 31  # Limit on the pitches of a grid.
-_MAX_REACH = 127  # C stores moves in 8 bits.
+# Largest number of pitches in a grid. A larger grid would take more memory than machines have, so the pitch is wrong.
+_MAX_STATES = 1 << 31
+# Largest change of pitch between two frames, in states of the grid, that C supports. C stores a change in 8 bits.
+_MAX_REACH = 127
 _MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 
 

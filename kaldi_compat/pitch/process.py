@@ -221,14 +221,15 @@ def process_ragged(
     """Compute :func:`process_pitch` of many utterances at once, with the same bits.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`has_positive_pitch` is true.
+        features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
+            True.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
-        options: the options of the features.
+        options: options of the pitch features.
         generator: source of the noise on the deltas.
 
     Returns:
-        The features of all utterances (rows, dim), and the utterances' numbers of rows. Without frames there is no
-        delay.
+        The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). The delay
+        adds ``options.delay`` rows to each utterance, except to an utterance without frames.
     """
     logs = log_pitch(np.ascontiguousarray(features[:, 1]))
 

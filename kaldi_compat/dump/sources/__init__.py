@@ -48,7 +48,8 @@ class Extractor:
 class Digests:
     """Everything that decides the numbers of an open extractor and is not one of the source's files."""
 
-    parts: Mapping[str, str] = field(default_factory=dict)  # Digests by name.
+    # Digests of the attributes of the extractor's object and of environment variables, by name.
+    parts: Mapping[str, str] = field(default_factory=dict)
     # Reasons why parts of the extractor cannot be digested, by name.
     opaque: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()  # Paths of values that calls change, which are not part of the digests.

@@ -52,9 +52,9 @@ class TransformersSource(ExtractorSource):
 
 
 def _read_weight_names(index: Path) -> set[str]:
-    """Return the file names in an index of divided weights; none for a damaged index."""
+    """Return the names of the weight files in the index of a sharded model. Empty if the index cannot be read."""
     try:
-        listed = json.loads(index.read_bytes())["weight_map"].values()
-        return {name for name in listed if isinstance(name, str)}
+        file_names = json.loads(index.read_bytes())["weight_map"].values()
+        return {name for name in file_names if isinstance(name, str)}
     except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return set()

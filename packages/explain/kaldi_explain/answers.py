@@ -18,7 +18,7 @@ from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import arrangements, fits, settling
 from kaldi_explain.arrangements import Mask
-from kaldi_explain.candidates import Sheet
+from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.deviations import Deviations
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.options import BY_NAME
@@ -73,7 +73,7 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
         unexplained = [] if pitch else [arrangements.describe_spans(others, "column")]
         answer = replace(answer, words=[*answer.words, pitch], unexplained=unexplained)
     if not answer.is_certain:
-        certain, guessed = _split_settings(attempt, finder.budget)
+        certain, guessed = _split_settings(attempt, answer.settled.candidate, finder.budget)
         answer = replace(answer, certain=certain, guessed=guessed)
     return answer
 
@@ -232,17 +232,20 @@ def _measure_deviation(difference: Doubles) -> Doubles:
     return np.abs(difference - np.median(difference, axis=0))
 
 
-def _split_settings(attempt: Attempt, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return descriptions of the options that are certain, and of the options that are guesses.
+def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
+    """Return descriptions of the options of ``settled`` that are certain, and of the options that are guesses.
 
-    An option is certain if every other value that the search tries increases the cost by half or more.
+    An option is certain if every other value that the search tries increases the cost by half or more. At a higher cost
+    than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option is then certain only if the
+    features of other values cannot be compared with the array, such as a number of mel bins.
     """
-    candidate, settings, guessed = attempt.candidate, attempt.candidate.describe_settings_by_name(), list[str]()
-    limit = 1.5 * attempt.cost
+    candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
+    limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.default(name)]
         others = (candidate.change({name: value}) for value in values if value != candidate.value(name))
         costs = map(attempt.search.measure, budget.limit(others))
-        if budget.is_settling_over() or any(cost < limit for cost in costs):
+        is_changed = settled.value(name) != candidate.value(name)
+        if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

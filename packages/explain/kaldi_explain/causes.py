@@ -221,11 +221,11 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
         form = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
-        return Cause(f"{options['program']} of {options['object']}{form}: not Kaldi's")
+        return Cause(f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's")
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
-        return Cause("rounding, of a few values")
+        return Cause("rounding errors in a few values")
     cause = (
         _find_ignored(difference, requested)
         or _find_rearranged(difference)

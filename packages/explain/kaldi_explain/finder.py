@@ -321,7 +321,8 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Assume that the array consists of deltas without their features."""
-        # If plain features already resemble the array, deltas would as well, because second deltas resemble features.
+        # Second deltas resemble their features. If plain features already resemble the array, a match with deltas would
+        # therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]

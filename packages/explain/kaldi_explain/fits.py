@@ -216,7 +216,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
             return f"{sign} {share * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
     natural = offset / abs(slope)
     points = next((2**n for n in range(7, 13) if abs(abs(natural) - n * math.log(2)) < 1e-3), 0)
-    meaning = f"= ln {points} (power over the points of an FFT)" if points else ""
+    meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
     if not meaning and 1e-3 < abs(natural) < 50:  # Beyond, no scale of samples is plausible.
         meaning = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()

@@ -73,7 +73,7 @@ TABLE = (
             "kaldi": "triangles on the mel scale",
             "hertz": "triangles in Hz between mel edges",
             "snapped": "edges of mel bins rounded down to bins of the FFT",
-            "snapped-more": "edges of mel bins rounded down to bins of an FFT of one point more, as in "
+            "snapped-more": "edges of mel bins rounded down to bins of an FFT with one more point, as in "
             "python_speech_features",
             "symmetric": "triangles in Hz as wide as their left half, as in SpeechBrain",
             "slaney": "librosa's filters on Slaney's scale, of equal area",
@@ -91,7 +91,7 @@ TABLE = (
         words="{:g} added before the logarithm",
     ),
     Option("root", (0.0, 1e-9, 1e-6), ("fbank", "spectrogram"), words="{:g} added to the power"),
-    Option("span", words="at least the largest less {:g} dB"),
+    Option("span", words="values limited to {:g} dB below the maximum"),
     Option(
         "padding",
         ("reflect", "constant", "reflect-window", "constant-window", "reflect-shift", "inside", "zeros"),

@@ -118,7 +118,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "edges of mel bins rounded to FFT bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
     "edges of mel bins rounded to bins of an FFT with one more point": (
         {"filter_kind": "snapped-more"},
-        ("an FFT of one point more",),
+        ("an FFT with one more point",),
     ),
     "symmetric triangular filters, as wide as their left half": (
         {"filter_kind": "symmetric"},

@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import work
+from kaldi_explain.answers import _split_settings
 from kaldi_explain.calls import WHISPER, describe_library_call
+from kaldi_explain.candidates import Candidate
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import measure_distance
@@ -232,11 +235,11 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "decibels below the largest": (
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
                            melodb.max() - 80), SAMPLES, 16000,
-        ("equal area", "at least the largest less 80 dB", "decibels (10 log10)", "reflect")),
+        ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
     "Whisper with Kaldi's edges": (
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
                             form.max() - 8) + 4) / 4, SAMPLES, 16000,
-        ("snip_edges=False", "equal area", "at least the largest less 80 dB", "as in Whisper")),
+        ("snip_edges=False", "equal area", "values limited to 80 dB below the maximum", "as in Whisper")),
     "periodic window and triangles in Hz": (
         lambda: port(SAMPLES.astype(np.float64), window="hamming-periodic", filter_kind="hertz"), SAMPLES, 16000,
         ("window_type='hamming'", "periodic window", "triangles in Hz")),
@@ -265,7 +268,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         ("fbank(num_mel_bins=40, high_freq=-400.0); resampled to 8000 Hz by soxr", "73 too quiet to compare")),
     "80 filters of python_speech_features": (  # with two edges on one bin
         lambda: port(SAMPLES.astype(np.float64), filter_kind="snapped-more"), SAMPLES, 16000,
-        ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT of one point more",)),
+        ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT with one more point",)),
     "columns reversed": (lambda: FBANK(SAMPLES)[:, ::-1], SAMPLES, 16000, ("fbank(", "the columns in reverse order:")),
     "cepstra of magnitudes": (
         lambda: Fbank(dither=0.0, use_power=False)(SAMPLES) @ COSINES, SAMPLES, 16000,
@@ -366,7 +369,30 @@ def test_options_are_marked_as_certain_or_guessed_where_a_part_of_the_spread_is_
     assert found.verdict == "partly" and "of the spread" in found.left
     assert found.variant is not None
     assert {*found.certain, *found.guessed} == {*found.variant.settings()} and "num_mel_bins=80" in found.certain
-    assert "; certain: num_mel_bins=80" in str(found) and "; guesses: " in str(found), str(found)
+    assert "; certain: num_mel_bins=80; guesses: " in str(found), str(found)
+
+
+@pytest.mark.parametrize(
+    ("cost", "cost_of_others", "certain"),
+    [
+        (0.004, {"window_type": 0.5, "num_mel_bins": 2.0}, ["num_mel_bins=40", "window_type='hann'"]),
+        (0.004, {"window_type": 0.005, "num_mel_bins": 2.0}, ["num_mel_bins=40"]),
+        (0.04, {"window_type": 0.5, "num_mel_bins": 2.0}, ["num_mel_bins=40"]),  # Wrong options may imitate others.
+    ],
+)
+def test_option_is_certain_only_if_no_other_value_may_be_right(
+    cost: float, cost_of_others: dict[str, float], certain: list[str]
+) -> None:
+    candidate: Any = Candidate("fbank", 16000, {"num_mel_bins": 40, "window_type": "hann"}, source=Any)  # type: ignore[arg-type]
+
+    def measure(other: Any) -> float:
+        return max(value for name, value in cost_of_others.items() if other.value(name) != candidate.value(name))
+
+    attempt: Any = SimpleNamespace(candidate=candidate, cost=cost, search=SimpleNamespace(measure=measure))
+    budget: Any = SimpleNamespace(limit=iter, is_settling_over=lambda: False)
+    assert sorted(_split_settings(attempt, candidate, budget)[0]) == certain
+    changed = candidate.change({"window_type": "povey"})
+    assert sorted(_split_settings(attempt, changed, budget)[0]) == ["num_mel_bins=40"]
 
 
 def test_another_recording_is_suggested_where_nothing_fits() -> None:

@@ -105,9 +105,9 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no column names: insert a first line such as 'utterance,frame,0,1'"),
-        ("a,0,1\nb,1,2\n", "insert a first line"),
-        ("utterance\nb\n", "insert a first line"),
+        ("", "must begin with a line of column names, such as 'utterance,frame,0,1'"),
+        ("a,0,1\nb,1,2\n", "must begin with a line of column names"),
+        ("utterance\nb\n", "must begin with a line of column names"),
         ("utterance,0,1\nb,1\n", "line 2 has 2 values for 3 columns"),
         (f"utterance,0,1\nb,-{2**63},e\n", "b: the value 'e' is not a number, or does not fit into float64"),
         (f"utterance,0,1\nb,-{2**63},-\n", "b: the value '-' is not a number, or does not fit into int64"),

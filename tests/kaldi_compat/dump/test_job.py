@@ -416,8 +416,11 @@ def test_call_from_python_writes_logs_and_archives_where_it_is_told(data: Path, 
 def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     for arguments, advice in (
-        (["--shard=2/2", "--seed=3"], "undo this change, or delete it and start again"),
-        (["--shard=2/2", "--seed=3", "--resume"], "undo this change, or delete it and start again without --resume"),
+        (["--shard=2/2", "--seed=3"], "undo this change, or delete the plan and start again"),
+        (
+            ["--shard=2/2", "--seed=3", "--resume"],
+            "undo this change, or delete the plan and start again without --resume",
+        ),
         (["--seed=3", "--resume"], "undo this change, or start again without --resume"),
     ):
         assert refused(data, *arguments).strip().rpartition(": ")[2] == advice

@@ -417,8 +417,8 @@ def test_file_that_an_extractor_used_in_its_trial_is_compared(data: Path, tmp_pa
         ({"resume": True}, "start again without --resume"),
         ({"retry_failed": True}, "start again without --retry-failed"),
         ({"resume": True, "retry_failed": True}, "start again without --resume and --retry-failed"),
-        ({"shard": "1/2"}, "delete it and start again"),
-        ({"shard": "1/2", "resume": True}, "delete it and start again without --resume"),
+        ({"shard": "1/2"}, "delete the plan and start again"),
+        ({"shard": "1/2", "resume": True}, "delete the plan and start again without --resume"),
     ],
 )
 def test_advice_to_start_over_names_what_to_leave_out(data: Path, options: dict[str, object], advice: str) -> None:

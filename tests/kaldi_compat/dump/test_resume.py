@@ -153,7 +153,7 @@ def test_resume_without_a_plan_starts(tmp_path: Path) -> None:
 def test_odd_plan_is_refused_in_one_line(data: Path, plan: bytes) -> None:
     (data / FILES["plan"]).write_bytes(plan)
     said = refused(data, *OPTIONS, "--resume")
-    assert str(data / FILES["plan"]) in said and "delete it and start again" in said
+    assert str(data / FILES["plan"]) in said and "delete the plan and start again" in said
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,12 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Returns:
+        A list of pairs (index, value) for each frame.
+
+    Raises:
+        ArkError: the file cannot be opened, or the object is not a posterior.
     """
     value: Posterior = _read_single(codec("posterior"), file_or_fd, Access(pipes, network))
     return value

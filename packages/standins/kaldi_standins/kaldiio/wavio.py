@@ -125,10 +125,10 @@ def _format_of(source: Source) -> tuple[int, int]:
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read linear samples as kaldiio does: the header's byte rate and block size are not used.
+    """Read linear samples as kaldiio does, without using the byte rate and the block size of the header.
 
-    A truncated file gives the samples before its end. A data chunk of 0 bytes has no samples, unless the header does
-    not know the size of the file either.
+    A truncated file gives the samples that it contains. If the size of the data chunk is unknown, all bytes up to the
+    end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is unknown, too.
     """
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
@@ -137,11 +137,11 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
         source.fail(f"a wave file is damaged: {channels} channels, {rate} Hz, and {size} bytes in the fmt chunk")
     source.skip(size - 16)
     chunks.skip_padding(size)
-    announced = chunks.enter(b"data")
+    data_bytes = chunks.enter(b"data")
     unknown = UNKNOWN_DATA_SIZES if chunks.riff_size in UNKNOWN_RIFF_SIZES else UNKNOWN_DATA_SIZES[1:]
-    data = read_samples(source, None if announced in unknown else announced)
-    if announced not in unknown:
-        chunks.skip_padding(announced)
+    data = read_samples(source, None if data_bytes in unknown else data_bytes)
+    if data_bytes not in unknown:
+        chunks.skip_padding(data_bytes)
     kind = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
     count = len(data) // (channels * kind.itemsize)
     samples = np.array(np.frombuffer(data, kind, count * channels) if count else [], dtype)
