@@ -367,7 +367,7 @@ def test_full_disk_is_reported() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.parametrize("arguments", ["programs", "frontend show beats", "explain --help"])
+@pytest.mark.parametrize("arguments", ["programs", "frontend show beats", "data --help"])
 @pytest.mark.parametrize(
     ("output", "why"), [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "")]
 )
