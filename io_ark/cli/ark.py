@@ -43,26 +43,23 @@ that cannot be opened.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
-    options = build_parser()
-    arguments, unknown = options.parse_known_args(argv)
-    if unknown:
-        options.error(f"unknown option or argument {unknown[0]!r}{_suggest(unknown[0], _list_options(options))}")
-    if arguments.command is None:
-        options.error(f"name a command: {', '.join(COMMANDS)}")
     if sys.stdout is None:
         print("ark: standard output: is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
     status = 0  # Exit status if the user leaves the pager early.
+    only_prints = True
     try:
+        arguments = _parse(argv)
+        only_prints = arguments.command in PAGED
         with page_output(arguments.command in PAGED and not arguments.json):
             module, function = arguments.run.split(".")
             status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(arguments))
             sys.stdout.flush()
         return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141  # Exit status that a shell reports for a program killed by SIGPIPE.
     except KeyboardInterrupt:
         if argv is None and os.name == "posix":  # A program killed by SIGINT also stops a shell script.
@@ -74,11 +71,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
-        # Commands with a pager write only to standard output, so an error without a file name is an error of it.
-        name = error.filename or ("standard output" if arguments.command in PAGED else "")
+        # Commands with a pager and --help write only to standard output, so an error without a file name is its error.
+        name = error.filename or ("standard output" if only_prints else "")
+        if name == "standard output":
+            _discard_output()
         place = f"{name}: " if name else ""
         print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
     return 2
+
+
+def _discard_output() -> None:
+    """Send the buffered part of standard output to /dev/null, because Python would report its error again on exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments. Print an error, or the text of ``--help`` or ``--version``, and raise SystemExit."""
+    options = build_parser()
+    arguments, unknown = options.parse_known_args(argv)
+    if unknown:
+        options.error(f"unknown option or argument {unknown[0]!r}{_suggest(unknown[0], _list_options(options))}")
+    if arguments.command is None:
+        options.error(f"name a command: {', '.join(COMMANDS)}")
+    return arguments
 
 
 # Commands whose output goes through a pager on a terminal.
@@ -86,7 +102,13 @@ PAGED = ("ls", "head", "grep", "show", "stat", "diff", "check")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that prints an error as one line without the usage."""
+    """Parser that prints an error as one line without the usage, and does not lose the text of ``--help``."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:  # Here, argparse ignores the error of a full disk.
+            print(message, end="", flush=True)
+        else:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)

@@ -107,8 +107,7 @@ class Program:
             say(self.format_usage())
             return 0
         if line.standard.version:
-            print(format_version(self.name), flush=True)
-            return 0
+            return run_printing_command(lambda: print(format_version(self.name)) or 0, self.name)
         if line.standard.print_args:
             say(f"{format_shell_line([self.name, *argv])} ")
         if not self.min_arguments <= len(line.arguments) <= self.max_arguments:
@@ -220,8 +219,13 @@ def open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  It stays open until the process ends.
 
 
-def run_printing_command(run: Callable[[], int]) -> int:
-    """Run a command of ``kaldi-compat`` that prints. Return its exit status, or an error's status if printing fails."""
+def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> int:
+    """Run a command that prints. Return its exit status, or an error's status if printing fails.
+
+    Args:
+        run: prints, and returns the exit status.
+        name: name of the program, for messages.
+    """
     why = "it is closed"
     try:
         if sys.stdout is not None:
@@ -233,7 +237,7 @@ def run_printing_command(run: Callable[[], int]) -> int:
         if _is_broken_pipe(error):  # "| head" closes the pipe early.
             return BROKEN_PIPE_STATUS
         why = str(error.strerror)  # For example, the disk is full.
-    print(f"kaldi-compat: standard output cannot be written to: {why}", file=sys.stderr)
+    print(f"{name}: standard output cannot be written to: {why}", file=sys.stderr)
     return ERROR_STATUS
 
 

@@ -309,3 +309,16 @@ def test_closed_standard_output_gives_one_line() -> None:
         2,
         "ark: standard output: is closed: redirect it to a file or /dev/null\n",
     )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("line", ["--help", "ls --help", "--version", "ls feats.ark", "stat feats.ark"])
+def test_output_to_a_full_disk_is_reported_once(line: str, buffered: str, ark: Ark) -> None:
+    code = "import sys; from io_ark.cli.ark import main; sys.exit(main())"
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", code, *line.split()], stdout=full, stderr=subprocess.PIPE, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": buffered},
+        )  # fmt: skip
+    assert (run.returncode, run.stderr) == (2, b"ark: standard output: No space left on device\n")

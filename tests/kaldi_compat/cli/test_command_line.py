@@ -367,7 +367,7 @@ def test_full_disk_is_reported() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.parametrize("arguments", ["programs", "frontend show beats", "data --help"])
+@pytest.mark.parametrize("arguments", ["programs", "frontend show beats", "dump --help"])
 @pytest.mark.parametrize(
     ("output", "why"), [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "")]
 )
@@ -377,6 +377,18 @@ def test_text_that_nobody_gets_is_not_lost_in_silence(arguments: str, output: st
     run = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, check=False)
     says = f"kaldi-compat: standard output cannot be written to: {why}\n" if why else ""
     assert (run.returncode, run.stderr.decode()) == (255 if why else 141, says)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_version_that_nobody_gets_is_not_lost_in_silence(buffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [*script("copy-feats"), "--version"], stdout=full, stderr=subprocess.PIPE, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": buffered},
+        )  # fmt: skip
+    assert run.stderr == b"copy-feats: standard output cannot be written to: No space left on device\n"
+    assert run.returncode == 255
 
 
 LIGHT = [
