@@ -25,7 +25,8 @@ MAX_ENTRIES = 1 << 12
 
 # Types of list elements without masks, so that a list of them need not be searched for masked arrays.
 _COMMON_TYPES = frozenset((int, float, np.ndarray))
-# Maximum bytes of a result of `Block.map` that is copied into one array together with other results.
+# Maximum bytes of a result of `Block.map` that is copied into one array together with other results. Writing a larger
+# result takes much longer than the handling of a separate object, so a copy would save nothing.
 _MAX_COPIED_BYTES = 1 << 15
 
 
@@ -293,7 +294,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Faster than the loop below.
+        if (stacked := self.stack()) is not None:  # Iterating over equal shapes is faster than the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0

@@ -38,7 +38,8 @@ from io_ark.streams.source import BytesSource, FileSource, Source
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
-_UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
+# Codes of formats whose samples have a constant number of bytes. 3 stands for floats, 6 for A-law, and 7 for mu-law.
+_UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)
 # Fields of the GUID 00000001-0000-0010-8000-00aa00389b71 in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
@@ -54,7 +55,7 @@ _WAYS_OUT = (
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 # Number of first bytes that distinguish audio from an archive.
 _MAX_START_BYTES = 12
-# Number of bytes of a format chunk that are examined.
+# Number of bytes of a format chunk that are examined. The fields that are read end at byte 40.
 _MAX_FORMAT_BYTES = 64
 
 

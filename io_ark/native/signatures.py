@@ -103,7 +103,7 @@ class Structure:
         address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    _kind: ClassVar[Any]  # ctypes structure
+    _kind: ClassVar[Any]  # class of ``fields``, a ctypes structure
     _dtypes: ClassVar[Mapping[str, Any]]  # maps a pointer's field to the type of its array
 
     def __init__(self, *sources: Any, **values: Any) -> None:

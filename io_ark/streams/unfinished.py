@@ -22,7 +22,8 @@ TEMPORARY = ".unfinished-"
 REPLACED = "-replaced"
 # Prefixes of names that stand for the open files of a process. Not all of /dev, because /dev/shm holds regular files.
 DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
-# A temporary file of another machine counts as abandoned after this time without a write.
+# A temporary file of another machine counts as abandoned after this time without a write. A shorter time could remove
+# the file of a job that is still running.
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
