@@ -60,7 +60,7 @@ MAX_SINGLE_VALUES = 64  # Longer containers of plain values become one string, w
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
 MAX_OBJECTS = 200_000  # Takes about ten seconds, measured at 50 microseconds per object.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
-_PY_TPFLAGS_HEAPTYPE = 1 << 9  # From CPython's object.h.
+_PY_TPFLAGS_HEAPTYPE = 1 << 9  # CPython's flag of classes that are created at run time (object.h).
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 

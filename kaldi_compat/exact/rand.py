@@ -22,7 +22,7 @@ RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
-_STEPS = 6  # Number of steps in two draws.
+_STEPS = 6  # Number of steps in two draws. rand_r() takes three steps for each draw.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # Numbers computed together, 32 times _LAG. The cost per number is lowest around a thousand.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
