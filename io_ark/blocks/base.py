@@ -148,7 +148,7 @@ class ObjectBlock(Block):
     """Entries of any kind. Their values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]  # Creates the values.
+    read: Callable[[], Iterable[Any]]  # function that returns the values in the order of the keys
     count: int  # number of entries
     # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))

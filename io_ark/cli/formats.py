@@ -293,7 +293,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
     def put(key: str, array: Array) -> None:
         with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
-            # A slash would create a group.
+            # In HDF5, a slash in a name would create a group.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
 

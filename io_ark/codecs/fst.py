@@ -54,7 +54,7 @@ class Fst:
     type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
     arc_type: str  # type of the arcs, such as `standard`
     version: int  # version of the format of this type
-    flags: int  # flags of the header
+    flags: int  # bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs
     properties: int  # properties that are known, as OpenFst's bits
     start: int  # start state, or -1
     num_states: int  # number of states, or -1 or 0 if the header lacks it

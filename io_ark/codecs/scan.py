@@ -42,8 +42,8 @@ class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
     data: Any  # bytes-like
-    begin: int  # start of the part to scan
-    end: int  # end of the part to scan
+    begin: int  # offset of the first byte to scan
+    end: int  # offset after the last byte to scan
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:

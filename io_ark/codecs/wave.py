@@ -510,7 +510,7 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     minimum, maximum = array.min(), array.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
         raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
-    if minimum > -32769 and maximum < 32768:  # The conversion truncates.
+    if minimum > -32769 and maximum < 32768:  # The conversion truncates, so -32768.9 is still in range.
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)

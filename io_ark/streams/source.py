@@ -65,7 +65,7 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._window: Any = b""  # bytes, memoryview or mmap
+        self._window: Any = b""  # Bytes from offset _base on, as bytes, memoryview or mmap.
         self._at = 0  # Position of the next byte in the window.
         self._end = 0  # Length of the window.
         self._base = 0  # Offset of the window's first byte in the source.

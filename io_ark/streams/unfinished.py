@@ -119,7 +119,7 @@ def remove_files(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See choose_temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # The fields are those of choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))
