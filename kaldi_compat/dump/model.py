@@ -44,7 +44,8 @@ MAX_EXACT_INTEGER = 1 << 24  # Largest absolute value up to which float32 repres
 INT16_SCALE = np.float32(32768)  # Divides 16-bit samples into audio from -1 to 1.
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
-# Seconds of padded audio in a batch, if neither the user nor the extractor limits them.
+# Seconds of padded audio in a batch, if neither the user nor the extractor limits them. Larger batches need more
+# memory, and smaller batches leave parts of a GPU idle.
 BATCH_SECONDS_ON_CPU, BATCH_SECONDS_ON_GPU = 60.0, 300.0
 # Number of batches in a window of utterances, which are sorted by duration to reduce padding. A larger window would
 # need less padding, and more memory for the audio.

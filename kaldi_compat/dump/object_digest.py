@@ -91,7 +91,7 @@ class ObjectDigest:
     # Paths among ``opaque`` that were reported for their content only: caches, queues and threads.
     filled: set[str] = field(default_factory=set)
     root: Node = MISSING  # The object with everything that it refers to.
-    modules: list[Any] = field(default_factory=list)  # Modules of torch.
+    modules: list[Any] = field(default_factory=list)  # Modules of torch that the object refers to.
     # Source files of the user's modules that the object uses, by module name.
     files: dict[str, Path] = field(default_factory=dict)
 

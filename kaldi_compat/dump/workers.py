@@ -66,7 +66,7 @@ class _Worker:
     process: Any  # The process object of multiprocessing.
     tasks: Any  # Connection that sends archives to the worker and receives its messages.
     lifeline: Any  # Connection whose end, such as the end of the parent, ends the worker.
-    device: str  # Device of the worker.
+    device: str  # Device that the worker computes on, such as "cuda:0".
     shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
 
 

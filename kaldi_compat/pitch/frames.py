@@ -225,7 +225,7 @@ def _find_changes_of_ballast(
     better = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
     recomputed = np.minimum(counts, limit)
     before, after = variance.astype(F32), np.repeat(better, chunks)
-    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # Kaldi's ApproxEqual
+    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # As in Kaldi's ApproxEqual.
     changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
     if not changed.any():
         return None
