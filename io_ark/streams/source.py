@@ -599,7 +599,7 @@ class FileSource(StreamSource):
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
         array = np.empty(count, kind)
-        # The same call reads TAIL_BYTES after the array.
+        # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)
         got = self._preadv(targets, start)

@@ -14,7 +14,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.options import Job
 
 MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
-UTTERANCES_PER_INSPECTED = 20  # The inspected share is 1 / 20.
+UTTERANCES_PER_INSPECTED = 20  # One of 20 utterances is inspected, within these limits.
 MAX_SECONDS = 10.0  # Time limit for the inspection of all utterances, so that it does not delay the report.
 MAX_SILENT_PEAK = 32  # A largest sample of 32, 60 dB below full scale, counts as silence.
 MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale from which audio counts as clipped.

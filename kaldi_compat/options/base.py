@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import inspect
 
     from typing_extensions import dataclass_transform
-else:  # Python 3.10 does not have it.
+else:  # Python 3.10 lacks this function, which has no effect at run time.
 
     def dataclass_transform(**_: Any) -> Any:
         return lambda cls: cls
