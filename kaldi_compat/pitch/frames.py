@@ -45,7 +45,7 @@ class PitchFrames:
     rows: Integers  # (utterances + 1,): the first row of each utterance
     first: int  # first sample of the first frame
     shift: int  # samples from the start of a frame to the start of the next frame
-    ballast: Floats  # (rows,): added to the products of energies
+    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames
     # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
     # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
