@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
 
 Floats = npt.NDArray[Any]
-TICKS = 6  # Maximum number of labels on the vertical axis.
+TICKS = 6  # Maximum number of labels on the vertical axis, so that they do not overlap.
 UNVOICED = 0.2  # Frames with a lower correlation are probably unvoiced, so their pitch is drawn pale.
 
 

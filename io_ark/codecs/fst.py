@@ -30,7 +30,7 @@ _ALIGNED_VERSION = 1
 _ALIGNMENT = 16
 _FINAL = -1
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
-_MAX_NAME_BYTES = 100  # Longer than any name of a type in use.
+_MAX_NAME_BYTES = 100  # Maximum length of the name of a type. All names in use are shorter.
 _INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
 _INFINITE = b"Infinity", b"-Infinity"  # OpenFst prints infinite costs in this form.
 

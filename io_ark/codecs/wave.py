@@ -45,7 +45,7 @@ _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
 UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
-# Bytes of samples that are read at once from a stream.
+# Bytes of samples that are read at once from a stream, because a header may announce more bytes than there are.
 _MAX_CHUNK_BYTES = 1 << 20
 _WAVE = "wave file's"
 _WAYS_OUT = (

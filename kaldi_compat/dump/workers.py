@@ -27,7 +27,7 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
-SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit status.
+SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to its exit status.
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:

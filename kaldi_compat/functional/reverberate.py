@@ -28,7 +28,7 @@ __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 # Kaldi's wav-reverberate.
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers.
+SAMPLES_LIMIT = 2**31  # Audio must have fewer samples, because Kaldi counts samples in 32-bit integers.
 MIN_SNR = -3000.0  # In dB. A lower ratio makes the power of the noise overflow a double.
 
 

@@ -40,7 +40,7 @@ Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
-MAX_SHOWN_BITS = 128  # Size of the largest integer that an error message shows.
+MAX_SHOWN_BITS = 128  # Error messages show only the size of an integer with more bits, so that they stay readable.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
