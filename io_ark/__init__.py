@@ -17,7 +17,7 @@ if sys.byteorder != "little":
         "io_ark supports little-endian processors only, because it would read and write wrong numbers here"
     )
 
-# The public names of each module.
+# Maps modules to their public names. A module is imported when one of its names is first used.
 _NAMES = {
     "api": "load load_scp read save writer",
     "codecs.kinds": "Kind",

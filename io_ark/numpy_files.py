@@ -20,7 +20,8 @@ from io_ark.errors import FormatError, MissingFileError, OpenError
 from io_ark.streams.files import describe_error
 
 Array = npt.NDArray[Any]
-# An array in a zip or tar file may unpack to this many bytes, or to this many times the size of that file.
+# An array in a zip or tar file may unpack to this many bytes, or to this many times the size of that file. Without
+# limits, a small damaged or malicious file could use up the memory.
 MAX_UNPACKED_BYTES = 1 << 26
 MAX_UNPACKED_RATIO = 200
 

@@ -228,7 +228,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # True for an empty text.
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # The condition is also True for an empty text.
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
 
 Floats = npt.NDArray[Any]
-TICKS = 6  # Maximum number of labels on the vertical axis.
-UNVOICED = 0.2  # The pitch of frames whose correlation is lower is drawn pale.
+TICKS = 6  # Maximum number of labels on the vertical axis, so that they do not overlap.
+UNVOICED = 0.2  # Frames with a lower correlation are probably unvoiced, so their pitch is drawn pale.
 
 
 def show_features(

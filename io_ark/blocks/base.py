@@ -25,7 +25,8 @@ MAX_ENTRIES = 1 << 12
 
 # Types of list elements without masks, so that a list of them need not be searched for masked arrays.
 _COMMON_TYPES = frozenset((int, float, np.ndarray))
-# Maximum bytes of a result of `Block.map` that is copied into one array together with other results.
+# Maximum bytes of a result of `Block.map` that is copied into one array together with other results. Writing a larger
+# result takes much longer than the handling of a separate object, so a copy would save nothing.
 _MAX_COPIED_BYTES = 1 << 15
 
 
@@ -147,7 +148,7 @@ class ObjectBlock(Block):
     """Entries of any kind. Their values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]  # Creates the values.
+    read: Callable[[], Iterable[Any]]  # function that returns the values in the order of the keys
     count: int  # number of entries
     # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
@@ -293,7 +294,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Faster than the loop below.
+        if (stacked := self.stack()) is not None:  # Iterating over equal shapes is faster than the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0

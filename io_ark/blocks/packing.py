@@ -13,7 +13,9 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
-_MAX_HEADER_BYTES = 16  # Upper bound on the bytes between the key of an array and its numbers.
+# Upper bound on the bytes between the key of an array and its numbers: a space, the marker of 2 bytes, a token of
+# 3 bytes such as "FM ", and the two numbers of rows and columns, with 5 bytes each.
+_MAX_HEADER_BYTES = 16
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 
 

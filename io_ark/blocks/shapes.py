@@ -15,7 +15,7 @@ class ArrayInfo(NamedTuple):
     """Shape and dtype of an array, read from its header without loading the data."""
 
     shape: tuple[int, ...]  # shape of the array that reading would return
-    dtype: np.dtype[Any]  # type of its elements
+    dtype: np.dtype[Any]
 
     @property
     def ndim(self) -> int:
@@ -34,7 +34,7 @@ class ShapeBlock(Block):
 
     keys: bytes
     shapes: Integers  # (entries, 2) int64: rows and columns of each matrix
-    dtype: np.dtype[Any]  # type of the matrices
+    dtype: np.dtype[Any]
 
     def __len__(self) -> int:
         return len(self.shapes)

@@ -17,7 +17,7 @@ from io_ark.errors import FormatError
 Array = npt.NDArray[Any]
 _NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters of numbers, `nan` and `infinity`.
 _FLOATS = set(".eEnN")  # Characters that occur in a float, `nan` or `infinity`, but not in an integer.
-KEY, FRAME, VALUE = "utterance", "frame", "value"  # Names of columns.
+KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark convert` writes and expects.
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, Array]]:

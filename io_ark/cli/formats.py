@@ -145,7 +145,7 @@ def write_atomically(write: Write) -> Write:
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
-        if not is_replaceable(path):  # The path is a device such as /dev/stdout.
+        if not is_replaceable(path):  # A device such as /dev/stdout must be written directly.
             with write(path, settings) as put:
                 yield put
             return
@@ -254,7 +254,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
         yield put
         text = json.dumps(header, ensure_ascii=False).encode()
-        text += b" " * (-len(text) % 8)  # Aligns the data.
+        text += b" " * (-len(text) % 8)  # Aligns the data to 8 bytes, as other writers do.
         data.seek(0)
         with path.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
@@ -293,7 +293,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
     def put(key: str, array: Array) -> None:
         with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
-            # A slash would create a group.
+            # In HDF5, a slash in a name would create a group.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
 

@@ -24,7 +24,9 @@ from io_ark.tables.keys import encode_key
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.tables.script import Script
 
-MAX_OVERSHOOT = 0.5  # Default in seconds of Kaldi's extract-segments, which truncates such segments and skips others.
+# Time in seconds that a segment may end after its recording. The number is the default of Kaldi's extract-segments,
+# which cuts off such a segment at the end of the recording, and skips segments that end later.
+MAX_OVERSHOOT = 0.5
 
 
 def refuse_source(source: str, target: str) -> None:

@@ -28,12 +28,12 @@ _FORMATS = (
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
 _MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
-# No wave file is larger. The limit stops reading from a command that writes without end.
+# No wave file is larger, because its sizes have 32 bits. The limit stops reading from a command that never ends.
 MAX_AUDIO_BYTES = 1 << 32
 _FLAC_BYTES = 26  # Rate, channels and samples end at this offset, in the first block (STREAMINFO).
 _SPHERE_BYTES = 1024
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once.
+_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 
 
 def detect_audio_format(source: Source) -> str:

@@ -221,7 +221,7 @@ def read_marker(source: Source) -> bool:
     if marker[:1] not in _STARTS_OF_NUMBERS:
         refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
-        source.read(2)  # Raises TruncatedError.
+        source.read(2)  # Raises TruncatedError, because the input ends after the zero byte.
     if marker[:1] == b"\0":
         source.fail("expected a binary or text object, found a zero byte without the 'B' of a binary object")
     return False

@@ -32,7 +32,9 @@ _HEADER = struct.Struct("<ffii")
 MAX_HEADER_BYTES = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NO_PERCENTILES = np.empty((0, 4), np.uint16)
-_MAX_ENTRY_BYTES = 24  # Upper bound on the bytes between the key of a matrix and its percentiles.
+# Upper bound on the bytes between the key of a matrix and its percentiles: a space, the binary marker, a token such as
+# "CM2 ", and a range and a shape in 16 bytes.
+_MAX_ENTRY_BYTES = 24
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}

@@ -30,7 +30,7 @@ _ALIGNED_VERSION = 1
 _ALIGNMENT = 16
 _FINAL = -1
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
-_MAX_NAME_BYTES = 100  # Longer than any name of a type in use.
+_MAX_NAME_BYTES = 100  # Maximum length of the name of a type. All names in use are shorter.
 _INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
 _INFINITE = b"Infinity", b"-Infinity"  # OpenFst prints infinite costs in this form.
 
@@ -54,7 +54,7 @@ class Fst:
     type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
     arc_type: str  # type of the arcs, such as `standard`
     version: int  # version of the format of this type
-    flags: int  # flags of the header
+    flags: int  # bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs
     properties: int  # properties that are known, as OpenFst's bits
     start: int  # start state, or -1
     num_states: int  # number of states, or -1 or 0 if the header lacks it

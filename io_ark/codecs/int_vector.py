@@ -39,7 +39,7 @@ _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
 _MAX_INTEGER_CHARACTERS = 18  # Integers of this length fit into 64 bits.
-_DIGITS = b"0123456789 "  # NumPy reads lines that consist of these characters.
+_DIGITS = b"0123456789 "  # NumPy parses lines of only these characters as `istream >> int` does.
 
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from io_ark.codecs.tokens import decode_token, encode_token
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-_MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits.
+_MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits, which have at most 19 digits.
 
 
 def _parse_integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:

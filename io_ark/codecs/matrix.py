@@ -53,7 +53,7 @@ class MatrixCodec(FloatArrayCodec):
                 if length > source.small:
                     return source.read_array(self._stored, rows * columns).reshape(rows, columns)
                 window, at = source.take(length)
-                # Three times as fast as copying an unaligned array.
+                # Copying the bytes is three times as fast as copying an unaligned array.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
                 return matrix
             if start.startswith(_COMPRESSED) and len(head) == _MAX_START_BYTES:

@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 # Maximum bytes that are searched for the end of the first key, after which the data type of the first matrix is stored.
 _MAX_KEY_BYTES = 1 << 12
-_MIN_LIST_BYTES = 4  # "[ ] "
+_MIN_LIST_BYTES = 4  # Length of "[ ] ", the shortest list in text. It bounds the number of lists in some bytes.
 # A number takes at most this many bytes for each character of its text: "1 " becomes a float64.
 _MAX_BYTES_PER_CHARACTER = 4
 # Kinds of io_ark.codecs in the order of `enum kind` in scan.c.
@@ -42,8 +42,8 @@ class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
     data: Any  # bytes-like
-    begin: int  # start of the part to scan
-    end: int  # end of the part to scan
+    begin: int  # offset of the first byte to scan
+    end: int  # offset after the last byte to scan
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:
@@ -146,7 +146,7 @@ class KindScan:
     ) -> _Numbers | None:
         data = window.view_bytes()
         largest = len(data) if self.of_any_size else window.largest
-        room = len(data) if room is None else room  # The next call reads text that needs more.
+        room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
@@ -155,7 +155,7 @@ class KindScan:
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._number) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
-        if has_doubles:  # Statistics are in double precision.
+        if has_doubles:  # Statistics for CMVN are in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None

@@ -20,8 +20,8 @@ Lengths = Sequence[int] | Places
 Brackets = tuple[bytes, bytes]
 """Text before and after a list, of at most five characters in total."""
 
-_MAX_NUMBER_CHARACTERS = 15  # including the space after the number
-_MAX_LIST_BYTES = 5  # besides the numbers: the brackets, or the length in binary
+_MAX_NUMBER_CHARACTERS = 15  # Length of the longest number and the space after it, such as "-1.234567e-300 ".
+_MAX_LIST_BYTES = 5  # Maximum bytes of a list in addition to its numbers: the brackets, or the length in binary.
 _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype(np.float64): ord("d")}
 
 

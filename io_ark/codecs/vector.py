@@ -72,7 +72,7 @@ class VectorCodec(FloatArrayCodec):
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
-        if len(values) != len(text.split()):  # The word 1-2 is two numbers.
+        if len(values) != len(text.split()):  # The parser reads the word 1-2 as two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
         warn_of_words(values, "vector")
         return values
@@ -91,7 +91,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
-        source.read(_HEADER.size)  # Raises TruncatedError.
+        source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
     if stored is None:
         source.fail(f"expected a vector (FV or DV), found {quote(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)

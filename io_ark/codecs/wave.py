@@ -38,13 +38,14 @@ from io_ark.streams.source import BytesSource, FileSource, Source
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
-_UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
+# Codes of formats whose samples have a constant number of bytes. 3 stands for floats, 6 for A-law, and 7 for mu-law.
+_UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)
 # Fields of the GUID 00000001-0000-0010-8000-00aa00389b71 in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
 UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
-# Bytes of samples that are read at once from a stream.
+# Bytes of samples that are read at once from a stream, because a header may announce more bytes than there are.
 _MAX_CHUNK_BYTES = 1 << 20
 _WAVE = "wave file's"
 _WAYS_OUT = (
@@ -54,7 +55,7 @@ _WAYS_OUT = (
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 # Number of first bytes that distinguish audio from an archive.
 _MAX_START_BYTES = 12
-# Number of bytes of a format chunk that are examined.
+# Number of bytes of a format chunk that are examined. The fields that are read end at byte 40.
 _MAX_FORMAT_BYTES = 64
 
 
@@ -509,7 +510,7 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     minimum, maximum = array.min(), array.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
         raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
-    if minimum > -32769 and maximum < 32768:  # The conversion truncates.
+    if minimum > -32769 and maximum < 32768:  # The conversion truncates, so -32768.9 is still in range.
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)

@@ -40,12 +40,14 @@ SORTED_FILES = _SORTED.split()
 DATA_FILES = [*SORTED_FILES, *_UNSORTED.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
-_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # Name, machine, process.
+# Name of a temporary file. Its groups are the name of the final file, the machine, and the number of the process.
+_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")
 UNFINISHED = ": half of the change is made: remove the obstacle, and the next job on this directory finishes the change"
 _CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
 _TEMPORARY_MARK = ".kaldi-compat-passing"  # Name of a file that marks a directory that its job removes at the end.
 _MAX_LINKS = 40  # Linux also follows at most 40 links in a row.
-# Without locks, or on another machine, a temporary file counts as left over after this many seconds.
+# Without locks, or on another machine, a temporary file counts as left over after this many seconds. A shorter time
+# could remove the file of a job that is still running.
 _ABANDONED_SECONDS = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
 _temporary_numbers = itertools.count(1)  # A number makes the name of a temporary file unique in this process.

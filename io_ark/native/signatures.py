@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_at(array))  # Four times as fast as the general way below.
+        return ctypes.addressof(_at(array))  # This is four times as fast as the next line.
     return array.ctypes.data
 
 
@@ -103,7 +103,7 @@ class Structure:
         address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    _kind: ClassVar[Any]  # ctypes structure
+    _kind: ClassVar[Any]  # class of ``fields``, a ctypes structure
     _dtypes: ClassVar[Mapping[str, Any]]  # maps a pointer's field to the type of its array
 
     def __init__(self, *sources: Any, **values: Any) -> None:

@@ -65,7 +65,7 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._window: Any = b""  # bytes, memoryview or mmap
+        self._window: Any = b""  # Bytes from offset _base on, as bytes, memoryview or mmap.
         self._at = 0  # Position of the next byte in the window.
         self._end = 0  # Length of the window.
         self._base = 0  # Offset of the window's first byte in the source.
@@ -599,7 +599,7 @@ class FileSource(StreamSource):
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
         array = np.empty(count, kind)
-        # The same call reads TAIL_BYTES after the array.
+        # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)
         got = self._preadv(targets, start)

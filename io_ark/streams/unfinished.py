@@ -22,7 +22,8 @@ TEMPORARY = ".unfinished-"
 REPLACED = "-replaced"
 # Prefixes of names that stand for the open files of a process. Not all of /dev, because /dev/shm holds regular files.
 DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
-# A temporary file of another machine counts as abandoned after this time without a write.
+# A temporary file of another machine counts as abandoned after this time without a write. A shorter time could remove
+# the file of a job that is still running.
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
@@ -118,7 +119,7 @@ def remove_files(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See choose_temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # The fields are those of choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))

@@ -37,14 +37,15 @@ Item = Block | tuple[str, Any]
 ENTRY_BYTES = 1 << 16
 # Maps the maximum bytes of a block to the maximum bytes of an object in it. Larger objects are read without a copy.
 _MAX_OBJECT_BYTES = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
-# Maximum number of objects that are read one by one after a failed scan.
+# Maximum number of objects that are read one by one before the next scan, after several failed scans.
 _MAX_PAUSE_OBJECTS = 64
 # Number of objects that are read one by one after a large object, because more large objects are likely.
 _PAUSE_AFTER_LARGE = 4
 # File names that cannot be commands and contain no offset or range.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
-# Maximum number of files that one call of C reads.
+# Maximum number of files that one call of C reads. The call ends at the first file that it cannot read, so a larger
+# number would prepare more lines in vain.
 _FILES_PER_CALL = 128
 
 

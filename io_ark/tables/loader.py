@@ -192,7 +192,7 @@ class Loader:
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last": None}  # The last object may be large.
+        return self.__dict__ | {"_last": None}  # The last object may be large, so it is not pickled.
 
     def close(self) -> None:
         """Close all open files."""

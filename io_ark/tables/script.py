@@ -374,7 +374,8 @@ class Script(Mapping[str, str]):
             if len(self) >= 2**32:
                 raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)
             index = np.fromiter(map(hash, self._iterate_keys()), np.int64, len(self))
-            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # Replaces the lower 32 bits.
+            # The number of the line replaces the lower 32 bits of a hash.
+            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)
             index.sort()
             self._sorted_hashes = index
         return self._sorted_hashes

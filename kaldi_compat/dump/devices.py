@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
 
-MAX_FFT_PLANS = 16  # Limits the device memory of cuFFT plans. Torch caches a plan for each frame size.
+# Maximum number of cuFFT plans that torch caches on a device. Torch makes a plan for each shape of its input, and a
+# plan may need much device memory.
+MAX_FFT_PLANS = 16
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class OnGrid(NamedTuple):
     """Place of samples in memory that a device can copy from."""
 
-    tensor: Any  # The memory, int16.
+    tensor: Any  # All samples of the memory, as an int16 tensor.
     start: int  # Index of the first sample.
 
 

@@ -44,9 +44,12 @@ MAX_EXACT_INTEGER = 1 << 24  # Largest absolute value up to which float32 repres
 INT16_SCALE = np.float32(32768)  # Divides 16-bit samples into audio from -1 to 1.
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
-# Seconds of padded audio in a batch, if neither the user nor the extractor limits them.
+# Seconds of padded audio in a batch, if neither the user nor the extractor limits them. Larger batches need more
+# memory, and smaller batches leave parts of a GPU idle.
 BATCH_SECONDS_ON_CPU, BATCH_SECONDS_ON_GPU = 60.0, 300.0
-BATCHES_IN_WINDOW = 8  # A window of utterances that are sorted by duration holds audio for this many batches.
+# Number of batches in a window of utterances, which are sorted by duration to reduce padding. A larger window would
+# need less padding, and more memory for the audio.
+BATCHES_IN_WINDOW = 8
 # Durations of the trial's audio, in ascending order. At 16 kHz, the numbers of samples, of 10 ms frames and of 20 ms
 # rows are odd for some durations and even for others.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)

@@ -58,9 +58,9 @@ TENSOR_MODULES = ("torch", "torch.nn.parameter")
 ALL_GLOBALS = {"globals", "eval", "exec"}  # Code that calls one of these may refer to every global.
 MAX_SINGLE_VALUES = 64  # Longer containers of plain values become one string, which takes less time.
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
-MAX_OBJECTS = 200_000  # Takes about ten seconds, measured at 50 microseconds per object.
+MAX_OBJECTS = 200_000  # Maximum number of objects of a digest, which takes ten seconds at 50 microseconds per object.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
-_PY_TPFLAGS_HEAPTYPE = 1 << 9  # From CPython's object.h.
+_PY_TPFLAGS_HEAPTYPE = 1 << 9  # CPython's flag of classes that are created at run time (object.h).
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -91,7 +91,7 @@ class ObjectDigest:
     # Paths among ``opaque`` that were reported for their content only: caches, queues and threads.
     filled: set[str] = field(default_factory=set)
     root: Node = MISSING  # The object with everything that it refers to.
-    modules: list[Any] = field(default_factory=list)  # Modules of torch.
+    modules: list[Any] = field(default_factory=list)  # Modules of torch that the object refers to.
     # Source files of the user's modules that the object uses, by module name.
     files: dict[str, Path] = field(default_factory=dict)
 

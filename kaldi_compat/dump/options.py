@@ -197,7 +197,7 @@ class Layout:
     archives: Path  # Absolute path of the directory of the archives.
     name: str = field(init=False)  # Name of the data directory, which is part of the archives' names.
     log_stem: str = field(init=False)  # Start of the names of plan, manifests and logs.
-    plan: Path = field(init=False)  # Path of the plan.
+    plan: Path = field(init=False)  # Path of the plan, which a resumed dump reads.
     lock: Path = field(init=False)  # Path of the file that is locked while a dump runs.
     failures: Path = field(init=False)  # Path of the list of utterances without features, with reasons.
 
@@ -239,14 +239,14 @@ class Job:
     """A dump: what to compute, where and how."""
 
     layout: Layout  # Locations of the files.
-    options: DumpOptions = field(default_factory=DumpOptions)  # Options of the dump.
+    options: DumpOptions = field(default_factory=DumpOptions)
     # Lines ``--name=value`` with options of the feature from the command line, which take precedence over the
     # configuration file.
     overrides: tuple[str, ...] = ()
     # Extractor object that was passed to :func:`kaldi_compat.dump`, in which case ``options.module`` is ":<name>". None
     # if there is no such object, as on the command line.
     extractor: Any = None
-    feature: str = field(init=False)  # Name of the feature.
+    feature: str = field(init=False)  # Name of the feature, from the layout.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
     with_pitch: bool = field(init=False)  # Pitch is computed, alone or pasted to a spectral feature.

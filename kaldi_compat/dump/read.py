@@ -44,7 +44,7 @@ BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 22
 # Number of lines that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
 MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
-MAX_OPEN_ARCHIVES = 4  # Number of archives that a thread keeps open.
+MAX_OPEN_ARCHIVES = 4  # Number of archives that a thread keeps open. Successive lines often name one archive.
 
 
 class RowMemory(FileMemory):

@@ -14,13 +14,15 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.options import Job
 
 MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
-UTTERANCES_PER_INSPECTED = 20  # The inspected share is 1 / 20.
-MAX_SECONDS = 10.0  # Time limit for all utterances together.
+UTTERANCES_PER_INSPECTED = 20  # One of 20 utterances is inspected, within these limits.
+MAX_SECONDS = 10.0  # Time limit for the inspection of all utterances, so that it does not delay the report.
 MAX_SILENT_PEAK = 32  # A largest sample of 32, 60 dB below full scale, counts as silence.
-MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale.
-MIN_ZERO_SHARE = 0.5  # Share of samples that are zero.
-MIN_OFFSET_SHARE = 0.05  # Ratio of the mean to the sum of the standard deviation and 1% of full scale.
-FULL_SCALE_PERCENT = 327.68  # 1% of full scale.
+MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale from which audio counts as clipped.
+MIN_ZERO_SHARE = 0.5  # Share of zero samples from which audio counts as digital silence.
+# Audio has an offset if its mean exceeds this share of the sum of its standard deviation and 1% of full scale. The
+# second term prevents reports about quiet audio.
+MIN_OFFSET_SHARE = 0.05
+FULL_SCALE_PERCENT = 327.68  # 1% of the largest 16-bit sample.
 
 
 class Inspection(NamedTuple):

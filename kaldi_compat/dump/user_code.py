@@ -15,7 +15,7 @@ from kaldi_compat.dump.errors import DumpError
 
 STANDARD_STREAMS = (0, 1, 2)
 CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by user code.
-PR_SET_PDEATHSIG = 1  # From linux/prctl.h.
+PR_SET_PDEATHSIG = 1  # Option of prctl() to receive a signal when the parent ends (linux/prctl.h).
 
 
 _supervised: list[int] = []  # Process id of a job that a parent process supervises.

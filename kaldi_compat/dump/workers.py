@@ -27,7 +27,7 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
-SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit status.
+SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to its exit status.
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
@@ -66,7 +66,7 @@ class _Worker:
     process: Any  # The process object of multiprocessing.
     tasks: Any  # Connection that sends archives to the worker and receives its messages.
     lifeline: Any  # Connection whose end, such as the end of the parent, ends the worker.
-    device: str  # Device of the worker.
+    device: str  # Device that the worker computes on, such as "cuda:0".
     shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
 
 

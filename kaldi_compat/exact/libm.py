@@ -22,9 +22,9 @@ EXP_POLYNOMIAL = [
 STEPS_PER_E = float.fromhex("0x1.71547652b82fep+0") * EXP_STEPS
 EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.float32(float.fromhex("-0x1.9fe368p6"))
 
-LOG_STEP_BITS = 19  # The top four bits of a float's fraction are the row of the table.
+LOG_STEP_BITS = 19  # Number of bits of a float's fraction below the top four bits, which select the row of LOG_TABLE.
 LOG_OFFSET = 0x3F330000
-# Rows of the table: an inverse and its logarithm.
+# Pairs of 1 / c and log(c), for a number c near the middle of each of 16 intervals.
 LOG_TABLE = """
     0x1.661ec79f8f3bep+0 -0x1.57bf7808caadep-2  0x1.571ed4aaf883dp+0 -0x1.2bef0a7c06ddbp-2
     0x1.49539f0f010bp+0 -0x1.01eae7f513a67p-2  0x1.3c995b0b80385p+0 -0x1.b31d8a68224e9p-3
@@ -37,7 +37,7 @@ LOG_TABLE = """
 """
 LOG_INVERSE, LOG_CENTER = np.array(list(map(float.fromhex, LOG_TABLE.split()))).reshape(-1, 2).T.copy()
 LOG_POLYNOMIAL = [float.fromhex(c) for c in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")]
-# Coefficients on -pi/4 to pi/4, lowest power first.
+# Coefficients of polynomials for the sine and the cosine of angles from -pi/4 to pi/4, lowest power first.
 SINE = [float.fromhex(c) for c in ("0x1p0", "-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")]
 COSINE = [
     float.fromhex(c)

@@ -100,7 +100,7 @@ class MelTable:
     """The mel filters of one VTLN factor."""
 
     first: tuple[int, ...]  # the FFT bin with each filter's first weight
-    weights: tuple[Floats, ...]  # the weights of each filter
+    weights: tuple[Floats, ...]  # the weights of each filter, from this bin on
     loudness: Floats  # PLP's factor on each filter's energy
 
 

@@ -22,7 +22,7 @@ RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
-_STEPS = 6  # Number of steps in two draws.
+_STEPS = 6  # Number of steps in two draws. rand_r() takes three steps for each draw.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # Numbers computed together, 32 times _LAG. The cost per number is lowest around a thousand.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
@@ -164,7 +164,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
     Returns the radii and the angles of the pairs, two arrays of shape (n, pairs).
     """
     factors, terms = compute_rand_r_jumps(pairs)
-    words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, n, pairs), modulo 2**32
+    words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     first, second = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
     return np.sqrt(np.float32(-2) * logf(first)), (2 * np.pi * second.astype(np.float64)).astype(np.float32)

@@ -23,7 +23,7 @@ class StepKind:
     """A kind of step."""
 
     module: str  # name of the torch module in :mod:`kaldi_compat.torch.features.model_input`
-    options: type[Any]  # its dataclass of options
+    options: type[Any]  # dataclass of the step's options
     # function of features, options and lengths that returns ``(..., frames, dim)``, with the numbers of frames where
     # these depend on the features; None for the step with statistics
     function: Callable[..., Any] | None

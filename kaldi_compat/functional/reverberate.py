@@ -24,10 +24,11 @@ from kaldi_compat.options.postprocessing import ReverberationOptions
 
 __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 
-# Reflections within this time in seconds around the peak of the impulse response count as direct speech.
+# Reflections within these times in seconds around the peak of the impulse response count as direct speech, as in
+# Kaldi's wav-reverberate.
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers.
+SAMPLES_LIMIT = 2**31  # Audio must have fewer samples, because Kaldi counts samples in 32-bit integers.
 MIN_SNR = -3000.0  # In dB. A lower ratio makes the power of the noise overflow a double.
 
 

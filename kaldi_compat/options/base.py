@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import inspect
 
     from typing_extensions import dataclass_transform
-else:  # Python 3.10 does not have it.
+else:  # Python 3.10 lacks this function, which has no effect at run time.
 
     def dataclass_transform(**_: Any) -> Any:
         return lambda cls: cls
@@ -40,7 +40,7 @@ Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
-MAX_SHOWN_BITS = 128  # Size of the largest integer that an error message shows.
+MAX_SHOWN_BITS = 128  # Error messages show only the size of an integer with more bits, so that they stay readable.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
@@ -115,7 +115,7 @@ class BaseOptions:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
         for field in dataclasses.fields(cls):
-            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Inherited options are checked.
+            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Inherited options were checked.
                 continue
             if "option" not in field.metadata or type(field.default) not in TYPE_NAMES:
                 raise OptionError(

@@ -26,7 +26,7 @@ from kaldi_compat.options.declaration import OptionInfo, Scalar, get_info
 
 OptionsType = TypeVar("OptionsType")
 
-MAX_SHOWN_CHARACTERS = 60  # Error messages shorten longer values.
+MAX_SHOWN_CHARACTERS = 60  # Error messages shorten longer values, so that they stay readable.
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.

@@ -22,9 +22,9 @@ class OptionInfo:
 
     meaning: str  # One line, without unit and range.
     unit: str = ""  # Unit of a number, such as "Hz".
-    ge: float | None = None  # Smallest value. None for no bound.
+    ge: float | None = None  # Smallest allowed value. None for no bound.
     gt: float | None = None  # The value must be greater. An infinite bound requires a finite number.
-    le: float | None = None  # Largest value.
+    le: float | None = None  # Largest allowed value. None for no bound.
     lt: float | None = None  # The value must be less. An infinite bound requires a finite number.
     choices: tuple[str, ...] = ()  # Allowed strings. Empty if all strings are allowed.
     flag: str = ""  # Name on the command line, if it is not the field's name with hyphens.

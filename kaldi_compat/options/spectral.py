@@ -12,7 +12,7 @@ Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 MAX_WEIGHTS = 1 << 26  # Limit on the weights of a filter bank or transform, so that they fit into memory.
-MAX_WINDOW = 1 << 24  # Limit on the length of a frame in samples.
+MAX_WINDOW = 1 << 24  # Largest length of a frame in samples, so that its window and FFT fit into memory.
 
 
 class FrameOptions(BaseOptions):

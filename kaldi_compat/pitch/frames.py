@@ -45,7 +45,7 @@ class PitchFrames:
     rows: Integers  # (utterances + 1,): the first row of each utterance
     first: int  # first sample of the first frame
     shift: int  # samples from the start of a frame to the start of the next frame
-    ballast: Floats  # (rows,): added to the products of energies
+    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames
     # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
     # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
@@ -225,7 +225,7 @@ def _find_changes_of_ballast(
     better = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
     recomputed = np.minimum(counts, limit)
     before, after = variance.astype(F32), np.repeat(better, chunks)
-    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # Kaldi's ApproxEqual
+    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # As in Kaldi's ApproxEqual.
     changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
     if not changed.any():
         return None

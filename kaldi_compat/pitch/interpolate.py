@@ -122,7 +122,7 @@ class RaggedGrids:
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch
     elsewhere: Floats  # (rows,): half the log probability of any pitch
     here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's
-    seeds: Seeds  # (rows,): states of the noise
+    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from
 
     @classmethod
     def from_features(

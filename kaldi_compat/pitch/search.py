@@ -32,7 +32,7 @@ class Lattice(NamedTuple):
 
     before: States  # (frames, states): previous state on the cheapest path to each state
     best: States  # (frames,): last state of the cheapest path up to each frame
-    correlation: Floats  # (frames, lags): without ballast
+    correlation: Floats  # (frames, lags): correlations of the audio, without ballast
     groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`
     path: States  # (frames,): states of the best path, -1 where they are unknown
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state

@@ -19,7 +19,7 @@ def _prepare() -> None:
     # class Program handles ^C.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory  # Slow to import.
+    from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory  # Imported late, because it is slow.
 
     # NumPy and its BLAS read the environment when they are first imported or used, which happens after this function.
     # Programs write each number of a large array once, so clearing huge pages costs more than it saves (splicing 6

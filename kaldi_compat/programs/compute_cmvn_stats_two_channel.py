@@ -31,7 +31,7 @@ Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-r
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
 """
 
-CALLS_PER_LOOKUP = 256  # Number of calls whose features are looked up at once.
+CALLS_PER_LOOKUP = 256  # Number of calls whose features are looked up at once. The limit bounds the memory.
 ALONE, ONE, OTHER = range(3)  # Roles of an utterance: not compared, first side of a call, second side.
 
 

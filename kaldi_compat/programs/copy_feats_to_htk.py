@@ -42,6 +42,6 @@ def write_files(options: Any, source: str, file_format: str, encode: Encode) -> 
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:
         counts = visit_blocks(sink.write, tables.read("matrix", source))
-    # Kaldi's message has the misspelled word.
+    # The word is misspelled as in Kaldi's message, for which scripts may search.
     logger.info("%d %s feature files generated in the direcory: %s", counts.done, file_format, options.output_dir)
     return 1 if counts.failed else counts.status

@@ -35,7 +35,7 @@ INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 class ExportedFrontend:
     """An ONNX file that :func:`export_frontend` wrote."""
 
-    path: str  # Path of the file.
+    path: str
     nodes: Mapping[str, int]  # Number of nodes of each type in the graph.
     metadata: Mapping[str, str]  # Description that is stored in the file, ``model.metadata_props``.
     # Largest difference from PyTorch for a second of noise in onnxruntime; None if onnxruntime is not installed.

@@ -30,8 +30,8 @@ FIELDS: dict[str, dict[int, str]] = {
     "sparse": {1: TENSOR, 2: TENSOR},
     TENSOR: {13: ENTRY},
 }
-KEY, VALUE = 1, 2  # Fields of an entry.
-DATA_LOCATION = 14  # Field of a tensor.
+KEY, VALUE = 1, 2  # Numbers of these fields of an entry of external_data.
+DATA_LOCATION = 14  # Number of this field of a tensor.
 EXTERNAL = 1  # Value of DATA_LOCATION with which readers use external_data.
 VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
 FIXED_BYTES = {1: 8, 5: 4}  # Number of bytes of a value, by wire type.

@@ -23,7 +23,7 @@ class Items:
     """Creates the items of a data set."""
 
     annotations: Annotations  # Targets of the utterances.
-    seeds: Seeds  # Seeds of the utterances.
+    seeds: Seeds  # Source of the seed of each utterance in each epoch.
     transform: Transform | None = None  # Function that is applied to the input last; None for no function.
     # Maximum difference in frames between the lengths of input and targets; None does not compare them.
     length_tolerance: int | None = None

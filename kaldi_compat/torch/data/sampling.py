@@ -35,7 +35,7 @@ _MAX_RATIO = 1e6  # Limit on the ratio of the longest length to a length, becaus
 class SamplerState(TypedDict):
     """Position in an epoch, which can be written as JSON."""
 
-    epoch: int  # The epoch.
+    epoch: int  # Number of the epoch, as for ``set_epoch``.
     batches: int  # Number of batches of the epoch that are done.
     seed: int  # Seed of the shuffling.
     data: list[float | None]  # Other numbers that determine the batches, to refuse the state of a different sampler.

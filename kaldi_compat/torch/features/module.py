@@ -27,7 +27,7 @@ except RuntimeError as error:  # PyTorch before 2.3 is compiled for NumPy 1.
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-IS_OLD = not hasattr(torch.compiler, "is_compiling")  # True before PyTorch 2.3.
+IS_OLD = not hasattr(torch.compiler, "is_compiling")  # True before PyTorch 2.3, which cannot compile the modules.
 OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
 

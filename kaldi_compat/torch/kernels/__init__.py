@@ -325,6 +325,6 @@ def compiling_alone(kind: object) -> Iterator[None]:
 def _lock(file: int) -> None:
     try:
         import fcntl
-    except ImportError:  # Windows
+    except ImportError:  # Windows has no fcntl.
         return
     fcntl.flock(file, fcntl.LOCK_EX)

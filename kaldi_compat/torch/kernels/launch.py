@@ -24,7 +24,7 @@ from kaldi_compat.torch.tensors.frames import EPSILON, count_frames
 
 PADDING = 8  # Number of additional numbers in a row of spectra, which holds the Nyquist bin and aligns the rows.
 LANES_IN_WARP = 32
-GROUP = 32  # Number of bands that the kernel computes at a time.
+GROUP = 32  # Number of bands that the kernel computes at a time, as many as a warp has lanes.
 # Number of registers of a lane by compute capability and, for other GPUs, by points of the FFT. Few registers let many
 # programs run at the same time, but too few spill to memory. On GPUs that run at most 16 programs, each can have 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}

@@ -80,7 +80,7 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
     """Return True if the numbers have plausible sizes. Numbers with swapped bytes are very large or very small."""
-    with np.errstate(invalid="ignore"):  # A signaling NaN warns.
+    with np.errstate(invalid="ignore"):  # Converting a signaling NaN would warn.
         sizes = np.abs(array[array != 0].astype(np.float64))
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 

@@ -29,8 +29,8 @@ from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vecto
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
 MAX_HUNG = 3  # Consecutive vectors that may exceed the time limit before the command stops.
-MAX_ERROR_BYTES = 100_000  # Bytes of standard error that are read.
-MAX_QUOTED = 300  # Characters of standard error that are quoted.
+MAX_ERROR_BYTES = 100_000  # Bytes at the end of standard error that are read. A faulty program may write without end.
+MAX_QUOTED = 300  # Characters of standard error that a message quotes, so that it stays readable.
 TOO_LONG = "it ran longer than"
 NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
 NO_REASON = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")

@@ -130,7 +130,7 @@ class FeatureModel:
         others = [setting for setting in self.settings() if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *others])
 
-    # Framing, in samples.
+    # The following properties describe the framing in samples.
 
     @functools.cached_property
     def size(self) -> int:

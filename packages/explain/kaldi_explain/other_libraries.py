@@ -33,7 +33,7 @@ from kaldi_explain.work import charge
 F32 = np.float32
 SLANEY_SCALES = ("slaney", "slaney-height")
 
-# Mel scales and filters.
+# The following functions compute mel scales and filters.
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
@@ -117,7 +117,7 @@ def find_milliseconds(samples: int, rate: float) -> float:
     return 1000 * (samples + 0.5) / rate
 
 
-# Windows and paddings.
+# The following functions compute windows and paddings.
 
 
 @functools.lru_cache(maxsize=64)

@@ -189,7 +189,7 @@ class Search:
         """Return the candidate with the smallest cost."""
         return min(candidates, key=self.cost)
 
-    # Where the search begins.
+    # The following methods choose the candidates with which the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return the best candidates of each kind that has as many columns as the array, the best first.

@@ -196,7 +196,7 @@ class Settling:
 
     def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations that change only the scale or offset of columns: floors, scales, DCTs, lifters."""
-        if self.sheet.arrangement.taps:  # Deltas have no level.
+        if self.sheet.arrangement.taps:  # Deltas do not depend on the level of the audio.
             yield candidate.change({"scale": 1.0})
             return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
@@ -229,7 +229,7 @@ class Settling:
         yield from (candidate.change({"scale": scale, "floor": floor}) for scale, floor in known)
         if abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
-        if math.isnan(log_floor):  # Too few cells show the floor.
+        if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip

@@ -14,82 +14,82 @@ class Thresholds:
     the arrays of :mod:`benchmarks.explain_held_out`, which no value was fitted to.
     """
 
-    # Time of an answer.
+    # Values that limit the time of an answer.
     seconds: float = 5.0  # Upper bound in seconds of processor time. The documentation promises it.
     units_per_second: float = 0.85e6  # Work that takes a second of the budget, and less on most machines.
 
-    # Costs of candidates.
-    explained: float = 5e-5  # Only rounding is left.
-    near: float = 1e-2  # Only floors, paddings and the form of the logarithm may be left.
-    close: float = 0.05  # Few options are wrong, which may imitate one another, so that they are changed together.
-    partial: float = 0.1  # The kind of the feature is certain. Also the largest share that an explanation leaves.
-    sliding: float = 0.25  # Changes in time fit, so that means of windows may have been subtracted.
-    other_audio: float = 0.3  # Above, the audio is more likely another recording or rate.
-    other_rate: float = 0.55  # Below, audio at another rate deserves all options.
+    # Costs of candidates, which decide what the search does next.
+    explained: float = 5e-5  # Below, only rounding is left to explain.
+    near: float = 1e-2  # Below, only floors, paddings and the form of the logarithm may still be wrong.
+    close: float = 0.05  # Below, few options are wrong. They may imitate one another, so they are changed together.
+    partial: float = 0.1  # Below, the kind of feature is certain. Also the largest share that an explanation leaves.
+    sliding: float = 0.25  # Below, changes in time fit, so means of sliding windows may have been subtracted.
+    other_audio: float = 0.3  # Above, another recording or rate is more likely than wrong options.
+    other_rate: float = 0.55  # Below, audio at another rate is searched with all options.
     unlike: float = 0.7  # Above, a candidate resembles the array too little to be changed option by option.
     hopeless: float = 0.85  # Above, the array is not a feature of this audio.
     cost_of_step: float = 0.05  # A processing step must reduce the residual by this share to be part of the answer.
-    incomparable: float = 2.0  # Candidates that cannot be compared. Larger than any other cost.
+    incomparable: float = 2.0  # Cost of candidates that cannot be compared with the array. Larger than any other cost.
 
-    # Improvements, as shares of a cost that remain.
-    better: float = 0.8  # Noise, another rate: rare causes have to explain a fifth of the cost.
-    much_better: float = 0.45  # A part of the columns, another rate at the start of the search.
+    # Improvements, as the largest share of the old cost that the new cost may have.
+    better: float = 0.8  # Rare causes, such as noise and other rates, must explain a fifth of the cost.
+    much_better: float = 0.45  # Early in the search, a rate or a part of the columns must explain more than half.
 
     # Smallest scores of a timing, which assigns a time to each row. The score is the share, from 0 to 1, of the array's
     # variance that the energies of the audio explain.
-    likely: float = 0.4  # The array belongs to this audio.
-    # The assumed times of the rows are right. Also the smallest share of the best score that makes a timing likely.
+    likely: float = 0.4  # Above, the array probably belongs to this audio.
+    # Above, the times of the rows are certain. Also the smallest share of the best score that makes a timing likely.
     certain: float = 0.6
 
-    # Sizes, which bound the work.
-    rows: int = 96  # Rows that are compared, in blocks of eight neighbors.
+    # Sizes that bound the work. Larger sizes need more time or memory, and smaller sizes may miss a cause.
+    rows: int = 96  # Rows that a cost compares, in blocks of neighbors. The loudest rows are added.
     settled_rows: int = 3000  # Rows on which variations are compared. The best variation is fitted to all rows.
-    arrangement_rows: int = 300  # Rows that show how features are arranged.
-    columns: int = 9000  # Largest number of columns. More are not features.
+    arrangement_rows: int = 300  # Rows that show how features are arranged, for example stacked.
+    columns: int = 9000  # Largest number of columns. Wider arrays are not features.
     starts: int = 5  # Number of candidates with which the search begins.
-    descents: int = 3  # Candidates whose options are changed one by one.
-    mistakes: int = 6  # Kinds of mistaken audio that are searched.
-    spectra: int = 300  # Spectra of candidates in memory.
+    descents: int = 3  # Number of best candidates whose options are changed one by one.
+    mistakes: int = 6  # Number of likely mistakes in reading the audio, such as swapped bytes, that are searched.
+    spectra: int = 300  # Spectra in memory. Many candidates share a spectrum.
     frames: int = 4096  # Frames that are computed at once, so that spectra of an hour fit into memory.
-    channels: int = 32  # Largest number of channels. More are samples with the axes swapped.
-    searched_frames: int = 32  # Wrong frames that are compared with all frames of the features.
+    channels: int = 32  # Largest number of channels. More channels are samples with the axes swapped.
+    searched_frames: int = 32  # Wrong frames that are compared with all frames of the features, to find copied frames.
     searches: int = 12  # Vectors of conform that are explained. Other vectors are compared with the causes of these.
-    fruitless_searches: int = 3  # Searches without a result after which conform searches no more for a program.
-    narrow_filters: int = 60  # Filters in Hz that measure the centers of columns.
+    fruitless_searches: int = 3  # Searches without a result after which conform gives up on a program.
+    narrow_filters: int = 60  # Narrow filters, evenly spaced in mel, that measure the centers of columns.
 
     # Frames.
     block: int = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.
-    around: int = 4096  # Samples around the audio, for frames that reach beyond it.
+    around: int = 4096  # Samples that are added at each end of the audio, for frames that reach beyond it.
     components: int = 4  # Principal components of an array that are compared with bands of the audio.
     margin: int = 8  # Frames that an array may begin before the audio, or end after it.
     timing_rows: int = 12  # With fewer rows, anything correlates with the audio.
-    stack: int = 16  # Largest number of stacked frames.
+    stack: int = 16  # Largest number of frames that one row stacks.
     near_frames: int = 8  # Distance within which the frames after a missing or inserted frame are searched.
-    run: int = 3  # Frames in a row, up to an end of the array, that show that frames were left out.
+    run: int = 3  # Successive shifted frames, up to an end of the array, that show that frames are missing or added.
     shift: int = 4  # Frames that a result of conform may have before Kaldi's first frame, or lack.
     few_frames: int = 5  # With fewer frames, any step explains a result of conform.
     free_frames: int = 20  # With fewer frames, numbers for all columns explain a result of conform.
 
-    # Numbers of an array.
+    # Properties of the numbers of an array.
     same: float = 2e-3  # Cost of columns that differ only by the rounding of single precision.
-    alike: float = 0.7  # Correlation of the same column in neighboring frames.
-    local: float = 0.6  # Correlation of a column with one narrow filter, if it is a filter itself.
+    alike: float = 0.7  # Above this correlation, two columns may be the same column of neighboring, stacked frames.
+    local: float = 0.6  # Above this correlation with a narrow filter, a column is the energy of a filter.
     distinct_values: int = 16  # Features have more distinct values than labels, masks and decisions.
     coarse: float = 0.1  # Largest rounding of stored numbers, as a share of their spread.
-    limit_cells: int = 3  # Equal extreme values from which the extreme value is a limit.
+    limit_cells: int = 3  # Number of equal extreme values from which this value is a limit, such as a floor.
     floored_column: float = 0.8  # Largest share of a column at its floor if the column is compared.
 
     # Differences that count as explained.
-    tolerance: float = 1e-3  # Default of the argument, in units of features.
+    tolerance: float = 1e-3  # Default of the argument ``tolerance`` of explain, in units of the features.
     outlier: float = 30.0  # Factor of the tolerance that a few values may reach.
     few_cells: float = 0.1  # Largest share of cells that may differ if all other cells are mapped exactly.
     few_places: float = 0.25  # Share of wrong values that makes a frame wrong, and largest share of wrong frames named.
-    named: int = 4  # Single values, or copies of frames, that are named.
+    named: int = 4  # Number of single values, or of copies of frames, that an answer names.
     resampled: float = 5.0  # Factor of the tolerance for resampled audio, as some filters are known by their output.
-    own_rounding: float = 8.0  # Factor of our own rounding that another implementation's may reach.
+    own_rounding: float = 8.0  # Largest ratio of another implementation's rounding error to kaldi-compat's own.
     recognized: float = 0.01  # Relative error within which a slope or a pitch is recognized.
     floor_error: float = 0.02  # Error of a floor's logarithm within which the floor is recognized.
-    free_cells: int = 20  # Cells beyond the numbers of a map that an explained array needs to exclude chance.
+    free_cells: int = 20  # Explained cells, in excess of fitted numbers, from which chance cannot be the cause.
 
 
 THRESHOLDS = Thresholds()

@@ -28,7 +28,7 @@ Samples = Sequence[float] | npt.NDArray[Any]
 NOTHING = np.empty(0, np.float32)
 # A chunk that completes one frame defers the computation until this many frames fill a SIMD vector, or a frame is read.
 TOGETHER = 16
-LOUD = 1e20  # Energy of a chunk from which the energies of frames may overflow in single precision.
+LOUD = 1e20  # If every chunk has less energy, the energies of frames cannot overflow in single precision.
 # One generator for the process, because the original draws from the C library's rand().
 _noise = KaldiRandom()
 

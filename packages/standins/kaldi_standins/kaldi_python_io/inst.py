@@ -322,7 +322,7 @@ class ArchiveWriter(Writer):
             KeyFormatError: the key is empty.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
-        if not key:  # kaldi_io writes no key then.
+        if not key:  # kaldi_io would write an object without a key.
             raise KeyFormatError("the key is empty: choose a key", file=f"{self.ark_path}")
         write = kaldi_io.write_vec_flt if np.ndim(obj) == 1 else kaldi_io.write_mat
         write(self.ark_file, obj, key)

@@ -141,7 +141,8 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
         features, frames = self.compute(batch.to(self.device), counts.to(self.device))
         rows: list[Any] = [row[:count] for row, count in zip(features, frames.tolist(), strict=True)]
-        if lengths is not None or not any(isinstance(item, Tensor) for item in items):  # As in lhotse.
+        # Like lhotse, return tensors only for audio in tensors without lengths.
+        if lengths is not None or not any(isinstance(item, Tensor) for item in items):
             rows = [row.cpu().numpy() for row in rows]
         if len(rows) == 1:
             return rows if isinstance(samples, list) else rows[0]

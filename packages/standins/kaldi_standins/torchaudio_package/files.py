@@ -55,7 +55,7 @@ SAVED: dict[str, dict[tuple[str | None, int | None], str]] = {
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
 }  # fmt: skip
-SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Encoding and bits are ignored.
+SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Used for any encoding and bits.
 OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
            torch.float64: "DOUBLE"}  # fmt: skip
 
@@ -148,7 +148,7 @@ def load(
                     f"normalize=False cannot read samples of {file.subtype} in {_name(uri)}: pass normalize=True"
                 )
         first = min(max(frame_offset + file.frames * (frame_offset < 0), 0), file.frames)
-        if first:  # Some compressed formats cannot seek.
+        if first:  # Some compressed formats cannot seek, not even to the start.
             file.seek(first)
         samples = torch.from_numpy(
             file.read(num_frames if num_frames >= 0 else file.frames - first, dtype=dtype, always_2d=True)
