@@ -11,9 +11,8 @@ from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SH
 
 MAX_PITCHES = 32000  # Largest number of pitch candidates. The tracker stores the index of a candidate as int16.
 MAX_LAG_WEIGHTS = 1 << 26  # Largest number of lags times candidates, so that their weights fit into 0.5 GB of memory.
-MAX_TAPS = (
-    1 << 22
-)  # Largest length of the low-pass filter in samples of the input, so that the filter fits into memory.
+# Largest length of the low-pass filter in samples of the input, so that the filter fits into memory.
+MAX_TAPS = 1 << 22
 
 
 class PitchOptions(BaseOptions):

@@ -23,7 +23,8 @@ __all__ = ["interpolate_linearly", "interpolate_smoothly"]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 
-_NOISE = np.float32(0.01)  # Noise on the log probabilities, which hides the grid of pitches.
+# Standard deviation of the noise on log probabilities, which hides the grid of pitches (Kaldi: interpolate-pitch.cc).
+_NOISE = np.float32(0.01)
 # Largest number of pitches in a grid. A larger grid would take more memory than machines have, so the pitch is wrong.
 _MAX_STATES = 1 << 31
 # Largest change of pitch between two frames, in states of the grid, that C supports. C stores a change in 8 bits.
