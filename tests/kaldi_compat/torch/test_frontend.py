@@ -208,7 +208,7 @@ def test_streams_of_a_batch_are_those_of_each() -> None:
 @pytest.mark.parametrize("name", ["campplus", "ast", "imagebind"])
 def test_presets_that_need_the_whole_utterance_have_no_stream(name: str) -> None:
     for frontend in (Frontend.from_preset(name), ArrayFrontend.from_preset(name)):
-        with pytest.raises(OptionError, match=f"'{name}' cannot be computed in chunks: "):
+        with pytest.raises(OptionError, match=f"'{name}' cannot be computed in chunks, because "):
             frontend.stream()
 
 
