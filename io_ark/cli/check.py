@@ -61,7 +61,13 @@ def check_table(
     *,
     progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Read all entries of a table through the iterator ``progress``, and collect the problems."""
+    """Read all entries of a table, and return their number, their keys and the problems.
+
+    Args:
+        table: the parsed rspecifier.
+        access: permission to run commands and to open URLs.
+        progress: function that wraps the iterator of the entries, for example to display progress.
+    """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:

@@ -65,7 +65,7 @@ class StoredEntry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """Numbers of the object as an array, or None for words, lists and unreadable entries."""
+        """Numbers of an array, number or audio as an array. None for other objects and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value

@@ -380,7 +380,18 @@ def divide_speakers(
 ) -> int:
     """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances.
 
-    Return the exit status.
+    Args:
+        say: prints Kaldi's messages.
+        source, target: paths of the directory and of the copy.
+        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less is no limit.
+        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less is no limit.
+        respect_speaker_info: False to join all speakers before they are divided.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
     """
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:

@@ -111,7 +111,9 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments for audio at ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
+    """Yield chunks of segments with times divided by ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or
+    less.
+    """
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
@@ -280,7 +282,9 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by a given factor, and return the exit status.
+    """Change the volume of each recording by a factor from a file or by a random factor, and return the exit status 0.
+
+    If one of the first 100 entries already changes the volume, nothing is changed.
 
     Args:
         say: prints Kaldi's messages.
