@@ -71,7 +71,10 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
     Args:
         text: the text between ``[`` and ``]``. A row ends at a newline or ``;``, and empty rows are ignored.
         single: round to float32 (else float64).
-        fail: called with a message and the position in ``text`` of a syntax error.
+        fail: raises an error. It is called with a message and the position in ``text`` of a syntax error.
+
+    Returns:
+        The numbers of each row that is not empty.
     """
     rows: list[list[float]] = []
     row: list[float] = []

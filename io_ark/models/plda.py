@@ -263,6 +263,9 @@ class Plda:
 
         Returns:
             (speakers, utterances): log-likelihood ratios.
+
+        Raises:
+            FormatError: the shapes are inconsistent, or a number of utterances is not positive.
         """
         speakers, utterances = self._check_vector_pairs(enrolled, tested)
         scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
