@@ -63,10 +63,7 @@ def check_table(
 ) -> Findings:
     """Read all entries of a table, and return their number, their keys and the problems.
 
-    Args:
-        table: the parsed rspecifier.
-        access: permission to run commands and to open URLs.
-        progress: function that wraps the iterator of the entries, for example to display progress.
+    ``progress`` wraps the iterator of the entries. ``access`` may refuse commands and URLs.
     """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)

@@ -22,10 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object in one or two words, such as "int vector". Audio also has its sampling rate.
-
-    ``value`` is an object, or the :class:`ArrayInfo` or :class:`WaveInfo` that describes an object.
-    """
+    """Describe the kind of an object, or of its :class:`ArrayInfo` or :class:`WaveInfo`, in a word or two."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):

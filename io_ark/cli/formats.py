@@ -143,10 +143,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def write_atomically(write: Write) -> Write:
-    """Decorate a writer to use a temporary name until the file is complete, so that no job leaves a partial file.
-
-    A target that cannot be replaced, such as ``/dev/stdout``, is written directly.
-    """
+    """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:

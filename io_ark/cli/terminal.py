@@ -43,11 +43,7 @@ _PAGING: list[bool] = []  # The list has an element while standard output goes t
 
 @contextlib.contextmanager
 def page_output(is_enabled: bool) -> Iterator[None]:
-    """Send standard output through a pager ($PAGER, or less) if ``is_enabled`` and standard input and output are
-    terminals.
-
-    If the pager cannot be started, the output goes to the terminal.
-    """
+    """Send standard output through a pager ($PAGER, or less) if ``is_enabled`` and input and output are terminals."""
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
         yield
@@ -73,10 +69,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items and show progress on standard error.
-
-    A terminal shows a tqdm bar if tqdm is installed. Otherwise, a line is printed every few seconds.
-    """
+    """Yield items, and show progress on standard error: on a terminal a tqdm bar (if installed), else regular lines."""
     if sys.stderr.isatty():
         try:
             from tqdm import tqdm

@@ -78,8 +78,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
         The sampling rate in Hz, and the samples, shape (channels, samples).
 
     Raises:
-        FormatError: soundfile is not installed or cannot decode the bytes, or the audio is too long, empty or has NaN
-            samples.
+        FormatError: soundfile is missing or cannot decode the bytes, or the audio is too long, is empty or has NaN.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
         parts = _read_parts(file, source, max_duration)

@@ -293,8 +293,7 @@ def read_compressed(source: Source) -> CompressedMatrix:
     """Read a compressed matrix in binary, after the marker.
 
     Raises:
-        FormatError: there is no compressed matrix, or its size is invalid.
-        TruncatedError: the matrix is incomplete.
+        FormatError: the matrix is invalid or incomplete.
     """
     head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)

@@ -66,8 +66,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
         part: rows and columns to read.
 
     Raises:
-        FormatError: there is no matrix, or its size is invalid.
-        TruncatedError: the matrix is incomplete.
+        FormatError: the matrix is invalid or incomplete.
         RangeError: the range is outside the matrix.
     """
     stored, rows, columns = _read_header(source, head)

@@ -2,8 +2,7 @@
 
 In binary, most objects start with a token that names their kind. Objects without one (integers, vectors of integers,
 posteriors) are distinguished by the lengths they store. Text is classified by its syntax. Some encodings are ambiguous.
-The reader chooses the most likely kind: a line with one integer is an integer and not a vector of one, ``[ ]`` is a
-matrix.
+The reader chooses the most likely kind: a line with one integer is an integer, and ``[ ]`` is a matrix.
 """
 
 from __future__ import annotations

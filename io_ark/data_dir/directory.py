@@ -332,8 +332,7 @@ class DataDir(os.PathLike[str]):
         """Divide the directory into ``split<parts>/1``, ``split<parts>/2`` and so on, of about the same size.
 
         The utterances of a speaker stay together. With ``per_utt``, they may be divided, and the folder is
-        ``split<parts>utt``.
-        Return the parts.
+        ``split<parts>utt``. Return the parts.
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -420,8 +419,7 @@ class DataDir(os.PathLike[str]):
     def to_whole_recordings(self, target: Path) -> DataDir:
         """Make the directory ``target``, whose utterances are the whole recordings.
 
-        The transcripts of the segments of a recording are joined in temporal order. A directory without ``segments`` is
-        copied.
+        The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
 
         Raises:
             DataDirError: a segment is invalid, or a directory cannot be read or written.

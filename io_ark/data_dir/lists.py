@@ -107,12 +107,9 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print the lines of a file whose field is in a list, and return the exit status 0.
 
-    Args:
-        say: not used.
-        argv: arguments of filter_scp.pl: options, the list, and the file (default: standard input).
-
     Raises:
-        DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field."""
+        DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
+    """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
         if argv[0] == "--exclude":
@@ -357,8 +354,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
 
     Args:
         say: names the script in messages.
-        scp: path of the file, whose keys are utterances.
-        utt2spk: path of the file of the speakers.
+        scp, utt2spk: paths of the file, whose keys are utterances, and of the file of their speakers.
         part_count: number of parts.
 
     Raises:

@@ -111,9 +111,7 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments with times divided by ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or
-    less.
-    """
+    """Yield segments with times divided by ``speed``, except segments of :data:`MIN_SEGMENT_SECONDS` or less."""
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:

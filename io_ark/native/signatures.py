@@ -169,8 +169,7 @@ class Signatures:
         """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: function with the same arguments and results. It returns NotImplemented for arguments that it does not
-                support.
+            in_c: function with the same arguments and results. It returns NotImplemented for unsupported arguments.
             much_faster: warn without the library, because ``in_c`` is at least 20 times as fast.
         """
 

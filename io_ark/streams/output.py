@@ -35,10 +35,7 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim(owner: Any, place: int | str) -> None:
-    """Record the owner of the regular file at a descriptor, or of a URL. An earlier owner gives up its output.
-
-    A pipe or a device may have several owners.
-    """
+    """Record the owner of the regular file at a descriptor, or of a URL. An earlier owner gives up its output."""
     identity: object = place
     if isinstance(place, int):
         status = os.fstat(place)

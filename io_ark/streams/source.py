@@ -295,10 +295,7 @@ class Source:
         return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume and return a match of the pattern at the next byte.
-
-        None means that there is no match, or that the window ends too early.
-        """
+        """Consume and return a match of the pattern at the next byte. None: no match, or the window ends too early."""
         match = pattern.match(self._window, self._at, self._end)
         if match:
             self._at = match.end()

@@ -166,12 +166,9 @@ class Script(Mapping[str, str]):
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
-        """Read the script file at an rxfilename or path.
+        """Read the script file at an rxfilename or path. ``access`` may refuse commands and URLs; None allows all.
 
-        Args:
-            rxfilename: the name. A large local file is mapped into memory.
-            access: permissions to run commands and to open URLs. None allows both.
-            empty: allow empty values, as in a file of transcripts.
+        With ``empty``, values may be empty, as in a file of transcripts.
 
         Raises:
             ArkError: the file cannot be opened, or is not a script file.

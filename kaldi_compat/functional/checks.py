@@ -265,8 +265,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, because that would wait for
-            the GPU.
+        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, to avoid a wait.
 
     Raises:
         AudioError: integers have more than 16 bits.

@@ -196,8 +196,7 @@ def interpolate_ragged(
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``, which is not
-            empty.
+        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1]``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:

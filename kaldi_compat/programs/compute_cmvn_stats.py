@@ -150,7 +150,7 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
 
 
 def write_global(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
-    """Write the statistics of all utterances together, in single precision as in Kaldi."""
+    """Write the single-precision statistics of all utterances together, or an empty matrix, and return the counts."""
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)
     if total.statistics is None:

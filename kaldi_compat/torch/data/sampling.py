@@ -86,8 +86,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Raises:
-        OptionError: no limit is passed, a limit is not positive, a length is negative or not a number, or there is no
-            batch.
+        OptionError: there is no limit or no batch, a limit is not positive, or a length is negative or not a number.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)
