@@ -83,7 +83,7 @@ def save(
     Args:
         wxfilename: path of a file, ``-`` for standard output, or a command that starts with ``|``.
         value: the object.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None: by the value.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None: detected.
         binary: True for the binary format, False for text.
         compress: compression method of a float matrix, as for :func:`writer`.
         pipes: False to refuse commands.

@@ -49,7 +49,7 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def shorten(text: str) -> str:
-    """Remove the middle of a long text.
+    """Return a string, without its middle if it is longer than about 2,000 characters.
 
     >>> len(shorten("a" * 5_000_000))
     1905

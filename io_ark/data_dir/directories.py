@@ -75,7 +75,7 @@ def subset(
     Args:
         say: prints Kaldi's messages.
         source: path of the directory.
-        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is given, and the path of the new directory.
+        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
         speakers: choose all utterances of random speakers, up to about the number.
         shortest, first, last: choose the shortest, the first or the last utterances.
         per_spk: choose the number of utterances for each speaker.

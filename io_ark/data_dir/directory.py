@@ -300,7 +300,7 @@ class DataDir(os.PathLike[str]):
             durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
 
         Raises:
-            DataDirError: not exactly one criterion is given, or the directory cannot be read or written.
+            DataDirError: not exactly one criterion is passed, or the directory cannot be read or written.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:

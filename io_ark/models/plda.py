@@ -108,8 +108,7 @@ class Plda:
 
         Args:
             vectors: (vectors, dim): vectors with the same preprocessing as the training vectors of the model.
-            mean_diff_scale: factor on the outer product of the difference of the means, which is added to the variance
-                of the vectors.
+            mean_diff_scale: factor on the outer product of the difference of the means, added to the variance.
             within_covar_scale: share of the excess that is added to the within-speaker covariance.
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 

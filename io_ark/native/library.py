@@ -68,7 +68,7 @@ def load(directory: str, interface: int) -> Library:
         interface: digest of the functions and structures that Python calls. A library with another digest is not used.
 
     Returns:
-        The library. It is false if it cannot be used, for its ``reason``. An unusable file causes a warning.
+        The library. It is false if it cannot be used (see ``reason``). An unusable file causes a warning.
 
     >>> bool(load("/nonexistent", 0))
     False

@@ -46,8 +46,7 @@ def prepare_audio(
         rate: sampling rate in Hz.
         preset: the preset.
         size: number of samples in a frame.
-        resample: function that takes audio, the lengths of the rows, the rate and the new rate, and returns
-            the resampled audio.
+        resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
         recorded: recorders of the operations on the samples.
 
     Raises:

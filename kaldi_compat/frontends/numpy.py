@@ -50,7 +50,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
-            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs them, warning.
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips their step, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 

@@ -129,7 +129,7 @@ def add_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
@@ -166,7 +166,7 @@ def repeated_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
@@ -242,7 +242,7 @@ def add_shifted_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 

@@ -68,7 +68,7 @@ def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> L
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch (frames, 2) of each frame, from the path when the frame became ready.
+    """Return normalized correlation and pitch (frames, 2), of each frame from the best path when it became ready.
 
     Args:
         analysis: frames and paths of an utterance.

@@ -94,6 +94,9 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         Args:
             slots: number of utterances that the stream processes at the same time.
             max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+
+        Raises:
+            OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
         """
         return PitchStream(self, slots, max_latency=max_latency)
 

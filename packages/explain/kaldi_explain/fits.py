@@ -280,7 +280,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], columns: int) -> str:
-    """Describe the order of some of ``columns`` columns."""
+    """Describe the order of some of ``columns`` columns. Return "" for all columns in their order."""
     order, all_columns = list(order), list(range(columns))
     names = {
         "the first column last": [*all_columns[1:], 0],
