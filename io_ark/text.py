@@ -87,7 +87,7 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return a table as HTML for Jupyter. It has no colors, to fit light and dark themes.
+    """Return an HTML table for Jupyter, with ``note`` below it. It has no colors, to fit light and dark themes.
 
     >>> format_html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'

@@ -133,7 +133,7 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
 
 
 def warn_of_words(values: Floats, what: str) -> None:
-    """Warn, as Kaldi does, if numbers that were read from text are NaN or infinite."""
+    """Warn, as Kaldi does, if numbers of ``what`` that were read from text are NaN or infinite."""
     if not np.isfinite(values).all():
         for word, matches in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
             if matches.any():

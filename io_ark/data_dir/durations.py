@@ -230,7 +230,7 @@ def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool
 
 
 def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if some durations are missing. Raise DataDirError if more than half are missing."""
+    """Warn if the files ``name`` and ``listing`` differ in length. Raise DataDirError if ``name`` is less than half."""
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")

@@ -173,6 +173,7 @@ class Source:
         """Skip ``count`` bytes.
 
         Raises:
+            FormatError: ``count`` is negative.
             TruncatedError: fewer bytes are available.
         """
         if 0 <= count <= self._end - self._at:

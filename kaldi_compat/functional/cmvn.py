@@ -241,7 +241,7 @@ def apply_cmvn(
         options, changes: means only or variances too, or the inverse, as a dataclass or by name (default: Kaldi's).
 
     Returns:
-        Features of the same shape and dtype.
+        Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
         FeatureError: the statistics do not match the features, or count less than one frame.

@@ -24,7 +24,7 @@ Filter = tuple[float, ...]
 
 
 def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
-    """Return the filter ``previous`` followed by the regression slope over ``window`` frames on each side.
+    """Return the filter that applies ``previous``, and then the regression slope over ``window`` frames on each side.
 
     >>> [round(weight, 4) for weight in compute_derivative_filter((1.0,), 2)]
     [-0.2, -0.1, 0.0, 0.1, 0.2]

@@ -25,6 +25,8 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
     """Return samples and their rate in Hz, or other features and ``rate``. A string or path is read as a file.
 
+    ``rate`` replaces the rate in a file, unless it is None.
+
     Raises:
         FeatureError, ArkError: the file cannot be read.
     """

@@ -469,6 +469,9 @@ def vtln_warp_freq(
         vtln_warp_factor: VTLN factor.
         freq: frequencies in Hz.
 
+    Returns:
+        Warped frequencies in Hz, of the shape of ``freq``.
+
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
     """
