@@ -183,7 +183,7 @@ class Plda:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, or a number of utterances is not positive.
+            FormatError: the vectors do not have the model's dimension, or ``num_utts`` is not positive or does not fit.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:

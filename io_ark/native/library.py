@@ -44,7 +44,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a new ctypes object for a function of the library, with ctypes types, of the instruction set."""
+        """Return a new ctypes object for a function of the library. ``arguments`` and ``result`` are ctypes types."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
