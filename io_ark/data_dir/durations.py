@@ -130,7 +130,7 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 def compute_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Split a directory, compute a file for each part, and join the results, like the parallel jobs of Kaldi's scripts."""
+    """Divide a directory into ``parts``, write ``name`` of each by ``compute(path of source)``, and join the files."""
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:

@@ -216,7 +216,10 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+    """Create a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+
+    Names at speeds 0.9 and 1.1 get a prefix, and with ``always_include_prefix`` all names. With
+    ``include_spk_prefix=False``, speakers at speeds 0.9 and 1.1 keep their names.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.

@@ -71,7 +71,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
 
 def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
-    """Log that entries are left out of a sum, because their shape differs or they are empty."""
+    """Log that the entries ``keys`` are left out of a sum, because ``shape`` is not ``expected`` or is empty."""
     for key in keys:
         if shape[0]:
             logger.warning("Dimension mismatch for key %s: %s vs. %s", key, format_shape(shape), format_shape(expected))

@@ -113,7 +113,7 @@ class Sum:
 def write_by_speaker(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
 ) -> Counts:
-    """Write the statistics of each speaker, and return the numbers of utterances that were used and skipped."""
+    """Write the statistics of each speaker in ``spk2utt``, and return the numbers of used and skipped utterances."""
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
