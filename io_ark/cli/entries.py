@@ -176,7 +176,7 @@ def _iterate_script(
 
 
 def describe_storage(source: Source) -> str:
-    """Describe the storage format of the object at the next byte, without reading past the byte."""
+    """Describe the storage format of the object at the next byte, without consuming it."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"
