@@ -88,7 +88,7 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return the processed pitch features (frames, dim) of each frame, from the path when the frame became ready.
+    """Return processed pitch features (frames, dim), of each frame from the best path when it became ready.
 
     Until the end is known, a frame waits for ``normalization_right_context`` later frames.
 
