@@ -83,8 +83,7 @@ def save(
     Args:
         wxfilename: path of a file, ``-`` for standard output, or a command that starts with ``|``.
         value: the object.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None infers the kind from the
-            value.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None: detected.
         binary: True for the binary format, False for text.
         compress: compression method of a float matrix, as for :func:`writer`.
         pipes: False to refuse commands.
@@ -189,8 +188,7 @@ def writer(
         network: False to refuse URLs.
 
     Returns:
-        A writer: ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written as
-        double.
+        A writer: ``with io_ark.writer(...) as w: w[key] = value``. float64 arrays are written as double.
 
     Raises:
         ArkError: the table cannot be opened.

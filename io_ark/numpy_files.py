@@ -121,7 +121,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
-    """Raise :class:`FormatError` if an array is implausibly large for its file and could exhaust the memory."""
+    """Raise :class:`FormatError` if the array ``name`` of ``unpacked`` bytes is implausibly large for its file."""
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
         raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "

@@ -222,6 +222,9 @@ def parse_wspecifier(text: str) -> Wspecifier:
 def parse_rxfilename(text: str) -> Rxfilename:
     """Parse an rxfilename without a range (see :func:`split_range`).
 
+    Raises:
+        SpecifierError: the name is that of a table, or is invalid.
+
     >>> from io_ark.specifier import parse_rxfilename
     >>> parse_rxfilename("a.ark:123")
     Rxfilename(kind='file', path='a.ark', offset=123, command='')
@@ -259,7 +262,7 @@ def is_url(path: str) -> bool:
 
 
 def parse_wxfilename(text: str) -> Wxfilename:
-    """Parse a wxfilename."""
+    """Parse a wxfilename. Raise :class:`SpecifierError` if it names a table, a part of a file, or is invalid."""
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
     if text in ("", "-"):
@@ -298,7 +301,7 @@ def _refuse(text: str, why: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename from an optional range in brackets.
+    """Split an rxfilename from an optional range in brackets. Raise :class:`RangeSyntaxError` for an invalid range.
 
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))

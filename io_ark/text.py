@@ -49,7 +49,7 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def shorten(text: str) -> str:
-    """Remove the middle of a long text.
+    """Return a string, without its middle if it is longer than about 2,000 characters.
 
     >>> len(shorten("a" * 5_000_000))
     1905
@@ -87,7 +87,7 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return a table as HTML for Jupyter. It has no colors, to fit light and dark themes.
+    """Return an HTML table for Jupyter, with ``note`` below it. It has no colors, to fit light and dark themes.
 
     >>> format_html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'

@@ -244,7 +244,7 @@ class ArrayStream:
             float32 features, (frames, dim).
 
         Raises:
-            AudioError: the chunk is not an array (T,) of real numbers.
+            AudioError: the chunk is not an array (T,) of real numbers, or ``lengths`` is not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")

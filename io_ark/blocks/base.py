@@ -290,7 +290,7 @@ class ArrayBlock(Block):
         return replace(self, values=values, shapes=np.zeros_like(self.shapes), dimensions=0)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and values, which are views of the block's numbers."""
+        """Iterate over keys and values: views of the block's numbers, or Python numbers if ``dimensions`` is 0."""
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
@@ -326,7 +326,13 @@ _START = np.arange(-1, 2)
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return the entries of an archive as a block, or None if there are no entries or they are in text."""
+    """Return the entries of a binary archive as a block, or None if there are no entries or they are in text.
+
+    Args:
+        keys: keys in the format of :attr:`Block.keys`.
+        data: uint8: the bytes of the archive.
+        ends: (entries,): offset in ``data`` of the end of each entry.
+    """
     if not len(data):
         return None
     objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.

@@ -97,7 +97,7 @@ class WaveBlock(Block):
         return len(self.starts)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and audio, which are views of the block's samples."""
+        """Iterate over keys and audio: views of the block's samples, or a :class:`WaveInfo` if ``only_headers``."""
         places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.names(), places, strict=True):
             if self.only_headers:

@@ -61,7 +61,10 @@ def check_table(
     *,
     progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Read all entries of a table through the iterator ``progress``, and collect the problems."""
+    """Read all entries of a table, and return their number, their keys and the problems.
+
+    ``progress`` wraps the iterator of the entries. ``access`` may refuse commands and URLs.
+    """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:

@@ -30,7 +30,7 @@ def convert(arguments: argparse.Namespace) -> int:
     The target is opened after the first entry has been read.
 
     Raises:
-        ArkError: the source is missing or has no entries, or the target is the source.
+        ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
     """
     if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
         nemo.refuse_source(arguments.source, arguments.target)

@@ -114,7 +114,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
     The first array determines the columns, and whether the file has matrices, vectors or numbers.
 
     Raises:
-        FormatError: an array cannot be stored as CSV, or has other columns than the first array.
+        FormatError: raised by ``put``: the array cannot be stored as CSV, or has other columns than the first array.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")

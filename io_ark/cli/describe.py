@@ -22,7 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of an object whose kind and shape were read, in one or two words."""
+    """Describe the kind of an object, or of its :class:`ArrayInfo` or :class:`WaveInfo`, in a word or two."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):
@@ -97,6 +97,8 @@ def print_json(value: Any) -> None:
 
 def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
+
+    NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes" with their number.
 
     >>> import numpy as np
     >>> convert_to_json({"a": np.float32([0.5, np.nan])})

@@ -145,7 +145,9 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects. ``worst`` is the number of frames with the largest differences to return.
+    """Compare two objects, and return their difference. It is infinite for different shapes, rates or words.
+
+    ``worst`` is the maximum number of frames that the result lists, those with the largest differences.
 
     >>> compare("utt1", np.array([1.0, 2.0]), np.array([1.0, 2.5])).largest
     0.5

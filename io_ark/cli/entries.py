@@ -65,7 +65,7 @@ class StoredEntry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """Numbers of the object as an array, or None for words, lists and unreadable entries."""
+        """Numbers of an array, number or audio as an array. None for other objects and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value
@@ -176,7 +176,7 @@ def _iterate_script(
 
 
 def describe_storage(source: Source) -> str:
-    """Describe the storage format of the object at the next byte, without reading past the byte."""
+    """Describe the storage format of the object at the next byte, without consuming it."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"

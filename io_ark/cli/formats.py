@@ -90,7 +90,9 @@ class Format:
 
 
 def find_format(name: str, format_name: str = "") -> Format | None:
-    """Return the format with the name ``format_name``, or by the ending of a file name. Return None for a Kaldi table.
+    """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
+
+    Return None if no format has this ending, so that the file is a Kaldi table.
 
     Raises:
         SpecifierError: the name of the format is unknown, or the file is a single .npy file.
@@ -141,7 +143,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def write_atomically(write: Write) -> Write:
-    """Decorate a writer to use a temporary name until the file is complete, so that no job leaves a partial file."""
+    """Decorate a writer to use a temporary name until the file is complete, except for devices like ``/dev/stdout``."""
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:

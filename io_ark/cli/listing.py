@@ -77,11 +77,12 @@ def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print the object of a key, or the single object of a file.
+    """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raises:
         SpecifierError: there is no key, but the name is that of a table.
-        FormatError: the object cannot be read, or is nested too deeply for JSON.
+        MissingKeyError: the table does not have the key.
+        FormatError: the object is invalid, or is nested too deeply for JSON.
     """
     access = get_access(arguments)
     if arguments.key is None:

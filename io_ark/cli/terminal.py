@@ -18,7 +18,9 @@ COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1",
 
 
 def color_text(text: str, *names: str) -> str:
-    """Color a text if standard output is a terminal with colors, unless the variable NO_COLOR is set.
+    """Color a string with the colors ``names`` if standard output is a terminal or the pager.
+
+    The string is unchanged if the environment variable NO_COLOR is set, or if TERM is "dumb".
 
     >>> color_text("utt1", "red")  # Unchanged, because a test has no terminal.
     'utt1'
@@ -41,7 +43,7 @@ _PAGING: list[bool] = []  # The list has an element while standard output goes t
 
 @contextlib.contextmanager
 def page_output(is_enabled: bool) -> Iterator[None]:
-    """Send standard output through a pager ($PAGER, or less) if it is a terminal and ``is_enabled``."""
+    """Send standard output through a pager ($PAGER, or less) if ``is_enabled`` and input and output are terminals."""
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
         yield
@@ -67,7 +69,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items and show progress on standard error: a tqdm bar on a terminal, else a line every few seconds."""
+    """Yield items, and show progress on standard error: on a terminal a tqdm bar (if installed), else regular lines."""
     if sys.stderr.isatty():
         try:
             from tqdm import tqdm

@@ -78,7 +78,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
         The sampling rate in Hz, and the samples, shape (channels, samples).
 
     Raises:
-        FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
+        FormatError: soundfile is missing or cannot decode the bytes, or the audio is too long, is empty or has NaN.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
         parts = _read_parts(file, source, max_duration)
@@ -100,6 +100,9 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     Args:
         source: source at the first byte of the audio.
         name: name of the format, such as "FLAC".
+
+    Raises:
+        FormatError: soundfile is not installed, or cannot read the audio.
     """
     require_decoder(source, name)
     if size := _read_size_in_header(source, name):

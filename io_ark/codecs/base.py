@@ -164,7 +164,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def register_kind(kind: str) -> Callable[[Class], Class]:
-    """Register the kind of object that instances of the decorated class are written as by default."""
+    """Return a class decorator that makes ``kind`` the default kind of the instances of the class."""
 
     def register(value_class: Class) -> Class:
         VALUE_KINDS[value_class] = kind
@@ -244,7 +244,7 @@ def read_token(source: Source, binary: bool) -> bytes:
     """Read a token and the white-space byte after it, and return the token. In text, skip white space before it.
 
     Raises:
-        FormatError: there is no token at this place, or no white space after it.
+        FormatError: there is no token at this place, or no white space in ``MAX_TOKEN_BYTES`` bytes after its start.
     """
     at = source.tell()
     if not binary:
@@ -354,7 +354,7 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
 
 
 def read_bool(source: Source, binary: bool) -> bool:
-    """Read ``T`` or ``F``.
+    """Read a boolean, which is stored as ``T`` or ``F``.
 
     Raises:
         FormatError: there is neither ``T`` nor ``F``.

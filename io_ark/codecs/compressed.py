@@ -193,8 +193,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
         method: a :class:`CompressionMethod`, by number or name. Methods with a fixed range clip values outside it.
 
     Raises:
-        FormatError: for an unknown method, a matrix with NaN, and, unless the method has a fixed range, a matrix
-            with infinite values.
+        FormatError: the method is unknown, or the matrix is not numeric, contains NaN, or contains infinities and the
+            method has no fixed range.
 
     >>> import numpy as np
     >>> compress(np.array([[0.0, 1.0], [2.0, 3.0]]), "two_byte_auto").codes
@@ -292,7 +292,11 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
 
 
 def read_compressed(source: Source) -> CompressedMatrix:
-    """Read a compressed matrix in binary, after the marker."""
+    """Read a compressed matrix in binary, after the marker.
+
+    Raises:
+        FormatError: the matrix is invalid or incomplete.
+    """
     head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)
     if columns == 0:

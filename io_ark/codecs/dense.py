@@ -64,6 +64,10 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
         head: the next ``HEADER_SIZE`` bytes of the source.
         dtype: type of the result.
         part: rows and columns to read.
+
+    Raises:
+        FormatError: the matrix is invalid or incomplete.
+        RangeError: the range is outside the matrix.
     """
     stored, rows, columns = _read_header(source, head)
     chosen, chosen_columns = find_slices(part, rows, columns, source.name)
@@ -99,7 +103,7 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
 
 
 def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
-    """Read the text between ``[`` and ``]`` and the end of the line; return the text and its offset.
+    """Read a bracketed object up to the end of its line. Return the text between ``[`` and ``]``, and its offset.
 
     Raises:
         FormatError: a bracket is missing.

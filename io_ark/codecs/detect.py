@@ -2,8 +2,7 @@
 
 In binary, most objects start with a token that names their kind. Objects without one (integers, vectors of integers,
 posteriors) are distinguished by the lengths they store. Text is classified by its syntax. Some encodings are ambiguous.
-The reader chooses the most likely kind: a line with one integer is an integer and not a vector of one, ``[ ]`` is a
-matrix.
+The reader chooses the most likely kind: a line with one integer is an integer, and ``[ ]`` is a matrix.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def is_single_object(source: Source) -> bool:
 
 
 def _detect_integer_kind(source: Source) -> str:
-    """Return the kind of an object that starts with a 4-byte number. No 4-byte number may follow the object."""
+    """Return the kind of an object that starts with a 4-byte number. No such number follows the object."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
@@ -119,7 +118,7 @@ def _classify_number(head: bytes) -> str:
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Return True if these 4-byte numbers are more likely floats than integers."""
+    """Return True if ``count`` numbers of 4 bytes, from number ``first`` on, are probably floats."""
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
     size = np.abs(bits.astype("<i4").view("<f4"))

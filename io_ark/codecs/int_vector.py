@@ -49,10 +49,11 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read ``count`` records of this layout and check their size bytes.
+    """Read ``count`` records of type ``layout`` and check their size bytes. ``what`` describes the records in errors.
 
     Raises:
         FormatError: a size byte is wrong.
+        TruncatedError: fewer records are available.
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -78,6 +79,8 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
     """Read a line. Return the line without its end, and its offset.
 
+    ``what`` describes the expected line in the error.
+
     Raises:
         FormatError: the source has no further line.
     """
@@ -89,6 +92,8 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers.
+
+    ``at`` is the offset of the line in the source, for errors.
 
     Raises:
         FormatError: a word is not an integer, or an integer is out of range.

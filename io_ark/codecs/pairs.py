@@ -23,7 +23,7 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """Read ``count`` pairs in binary. The floats may be stored as double. ``what`` names the pairs in errors."""
+    """Read ``count`` pairs of an integer and a float32 or float64 in binary. ``what`` names the pairs in errors."""
     if count == 0:
         return []
     head = source.peek(6)

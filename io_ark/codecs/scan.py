@@ -262,11 +262,11 @@ def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
 
 
 def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
-    """Return posteriors.
+    """Return the posterior of one or more frames.
 
     Args:
-        numbers: alternately the integer and the weight of an entry.
-        lists: the number of ``numbers`` of each frame.
+        numbers: the entries of all frames, as pairs of an integer and the 32 bits of a float32 weight.
+        lists: (frames,): length in ``numbers`` of each frame, twice the number of its entries.
     """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))

@@ -71,7 +71,10 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
     Args:
         text: the text between ``[`` and ``]``. A row ends at a newline or ``;``, and empty rows are ignored.
         single: round to float32 (else float64).
-        fail: called with a message and the position in ``text`` of a syntax error.
+        fail: raises an error. It is called with a message and the position in ``text`` of a syntax error.
+
+    Returns:
+        The numbers of each row that is not empty.
     """
     rows: list[list[float]] = []
     row: list[float] = []
@@ -130,7 +133,7 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
 
 
 def warn_of_words(values: Floats, what: str) -> None:
-    """Warn, as Kaldi does, if numbers that were read from text are NaN or infinite."""
+    """Warn, as Kaldi does, if numbers of ``what`` that were read from text are NaN or infinite."""
     if not np.isfinite(values).all():
         for word, matches in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
             if matches.any():

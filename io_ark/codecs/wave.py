@@ -124,7 +124,12 @@ class _Header(NamedTuple):
 
 
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
-    """Read the header of a wave file. ``any_encoding=False`` refuses samples that are not 16-bit linear."""
+    """Read the header of a wave file up to the samples.
+
+    Raises:
+        FormatError: there is no wave file or its header is invalid, or the samples are not 16-bit linear and either
+            ``any_encoding`` is False or soundfile is not installed.
+    """
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
@@ -194,6 +199,9 @@ def read_samples(
         announced: number of bytes in the header. None: unknown, so all bytes are read.
         limit: maximum number of bytes.
         max_duration: the limit in seconds, for the message.
+
+    Raises:
+        FormatError: the file has more than ``limit`` bytes of samples.
     """
     if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
@@ -495,10 +503,12 @@ def _is_unscaled(samples: npt.ArrayLike) -> bool:
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped.
+    """Convert samples to 16-bit integers of shape (channels, samples) by truncation. Warn if samples are clipped.
+
+    Samples of shape (samples,) are one channel.
 
     Raises:
-        FormatError: the samples are not numbers of this shape, or are infinite or NaN.
+        FormatError: the samples are empty, are not numbers of one of these shapes, or are infinite or NaN.
     """
     array = as_array(samples)
     if array.ndim == 1:

@@ -45,7 +45,7 @@ class AudioInput(NamedTuple):
 
 
 def parse_audio_entry(name: bytes) -> AudioInput:
-    """Return how sox gets the audio of an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
+    """Return the input of a sox command for an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
 
     The file name extension determines the format. If the extension is unknown, the first bytes of the file are read.
 

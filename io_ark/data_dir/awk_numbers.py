@@ -57,7 +57,7 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return the lines of a chunk with only their first field, followed by a number of ``values`` in awk's notation.
+    """Return the first field of each line of a chunk, followed by the line's number from ``values`` in awk's notation.
 
     Raises:
         FormatError: a number is not finite.

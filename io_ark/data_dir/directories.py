@@ -75,7 +75,7 @@ def subset(
     Args:
         say: prints Kaldi's messages.
         source: path of the directory.
-        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is given, and the path of the new directory.
+        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
         speakers: choose all utterances of random speakers, up to about the number.
         shortest, first, last: choose the shortest, the first or the last utterances.
         per_spk: choose the number of utterances for each speaker.
@@ -380,7 +380,18 @@ def divide_speakers(
 ) -> int:
     """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances.
 
-    Return the exit status.
+    Args:
+        say: prints Kaldi's messages.
+        source, target: paths of the directory and of the copy.
+        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less is no limit.
+        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less is no limit.
+        respect_speaker_info: False to join all speakers before they are divided.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        DataDirError: the target is the source, or a directory is invalid or cannot be read or written.
     """
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:

@@ -300,7 +300,7 @@ class DataDir(os.PathLike[str]):
             durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
 
         Raises:
-            DataDirError: not exactly one criterion is given, or the directory cannot be read or written.
+            DataDirError: not exactly one criterion is passed, or the directory cannot be read or written.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -329,9 +329,10 @@ class DataDir(os.PathLike[str]):
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Divide the directory into ``split<parts>/1``, ... of about the same size.
+        """Divide the directory into ``split<parts>/1``, ``split<parts>/2`` and so on, of about the same size.
 
-        The utterances of a speaker stay together, except with ``per_utt``.
+        The utterances of a speaker stay together. With ``per_utt``, they may be divided, and the folder is
+        ``split<parts>utt``. Return the parts.
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -392,6 +393,8 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Change the volume of each recording by commands of sox in ``wav.scp``, and return the directory.
 
+        If one of the first 100 entries already changes the volume, nothing is changed.
+
         Args:
             reco2vol: path of a file of recordings and factors. By default, factors are random.
             write_reco2vol: path of a file to write the recordings and factors to.
@@ -416,7 +419,7 @@ class DataDir(os.PathLike[str]):
     def to_whole_recordings(self, target: Path) -> DataDir:
         """Make the directory ``target``, whose utterances are the whole recordings.
 
-        The texts of the segments of a recording are joined in temporal order.
+        The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
 
         Raises:
             DataDirError: a segment is invalid, or a directory cannot be read or written.

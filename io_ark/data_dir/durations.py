@@ -130,7 +130,7 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 def compute_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Split a directory, compute a file for each part, and join the results, like the parallel jobs of Kaldi's scripts."""
+    """Divide a directory into ``parts``, write ``name`` of each by ``compute(path of source)``, and join the files."""
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
@@ -148,13 +148,13 @@ def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> No
 def get_utt2dur(
     say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur, unless it exists and has all utterances, and return the exit status 0.
+    """Write utt2dur, unless it exists and has as many lines as utt2spk, and return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        frame_shift: frame shift in seconds, for durations from features.
-        nj: number of processes.
+        frame_shift: frame shift in seconds, for durations from features. A file ``frame_shift`` takes precedence.
+        nj: number of parts of the audio, which are measured one after another.
         read_entire_file: count all samples instead of reading the headers.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
@@ -230,7 +230,7 @@ def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool
 
 
 def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if some durations are missing. Raise DataDirError if more than half are missing."""
+    """Warn if the files ``name`` and ``listing`` differ in length. Raise DataDirError if ``name`` is less than half."""
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
@@ -264,7 +264,10 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
 
 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations of recordings or utterances in seconds from a file. Missing keys are omitted."""
+    """Return the durations of recordings or utterances in seconds from a file of a directory.
+
+    Keys that the file lacks are omitted, and so are durations of 0 or less. A missing file has no keys.
+    """
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
@@ -324,13 +327,15 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames from the features or, without features, from the durations. Return the exit status 0.
+    """Write utt2num_frames from the features or, without features, from the durations, unless the file exists.
+
+    Return the exit status 0. Without features, utt2dur is written as well if it is incomplete.
 
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        nj: number of processes.
-        frame_shift, frame_overlap: in seconds, for frames from durations.
+        nj: number of parts of the directory, which are measured one after another.
+        frame_shift, frame_overlap: time between frames, and overlap of consecutive frames, in seconds, for durations.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
@@ -361,7 +366,7 @@ def get_utt2num_frames(
 
 
 def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
-    """Yield lines of a segments file whose segments are whole recordings."""
+    """Yield lines of a segments file whose segments are whole recordings. If utt2dur is missing, write it first."""
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):

@@ -49,9 +49,15 @@ _ORDERS = {
 def fix(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
-    """Fix a data directory, and return the exit status 0.
+    """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
 
     As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        utt_extra_files, spk_extra_files: names of further files by utterance and by speaker, separated by spaces.
+        strip_cr: remove carriage returns at the ends of lines.
 
     Raises:
         DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a

@@ -43,7 +43,7 @@ def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
 
 
 def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
-    """Return field ``number`` of every line of a chunk, counted from 1; b"" for a line with fewer fields."""
+    """Return field ``number``, from 1 on, of each line; b"" if missing. With ``awk``, only spaces and tabs separate."""
     lines = split_lines(chunk)
     awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
     if not awk:

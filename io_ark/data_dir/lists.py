@@ -105,7 +105,11 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 
 
 def filter_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file whose field is in a list, and return the exit status."""
+    """Print the lines of a file whose field is in a list, and return the exit status 0.
+
+    Raises:
+        DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
+    """
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
         if argv[0] == "--exclude":
@@ -240,7 +244,13 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
 
 
 def read_map(file: str) -> dict[bytes, bytes]:
-    """Return a map from the first field of a line to its other fields, joined by single spaces."""
+    """Return a map from the first field of a line to its other fields, joined by single spaces.
+
+    A key with several values causes a warning, and has the last value. ``file`` is a path, or ``-``.
+
+    Raises:
+        DataDirError: the file cannot be opened, or has an empty line.
+    """
     values: dict[bytes, bytes] = {}
     number = 0
     with opening(f"Error opening map file {file}"):
@@ -340,7 +350,16 @@ def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker."""
+    """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker.
+
+    Args:
+        say: names the script in messages.
+        scp, utt2spk: paths of the file, whose keys are utterances, and of the file of their speakers.
+        part_count: number of parts.
+
+    Raises:
+        DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
+    """
     speakers: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
         refuse = make_refusal(f"{say.name}: Bad line in utt2spk file", utt2spk)

@@ -111,7 +111,7 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments for audio at ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
+    """Yield segments with times divided by ``speed``, except segments of :data:`MIN_SEGMENT_SECONDS` or less."""
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
@@ -216,7 +216,10 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+    """Create a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+
+    Names at speeds 0.9 and 1.1 get a prefix, and with ``always_include_prefix`` all names. With
+    ``include_spk_prefix=False``, speakers at speeds 0.9 and 1.1 keep their names.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
@@ -280,7 +283,9 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by a given factor, and return the exit status.
+    """Change the volume of each recording by a factor from a file or by a random factor, and return the exit status 0.
+
+    If one of the first 100 entries already changes the volume, nothing is changed.
 
     Args:
         say: prints Kaldi's messages.

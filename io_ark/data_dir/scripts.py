@@ -205,7 +205,7 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
     """Read one option, which comes first on the command line. Return the values by name, and the arguments.
 
     Raises:
-        DataDirError: the option is unknown.
+        DataDirError: the option is unknown. For a script with ``per_utt``, an unknown option is an argument instead.
     """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):

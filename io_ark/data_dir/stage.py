@@ -470,10 +470,10 @@ def refuse_target(target: str, *sources: str) -> None:
 
 
 def make_directory(folder: str) -> list[str]:
-    """Make a directory and its missing parents, and return the new directories, the innermost first.
+    """Create a directory and its missing parents, and return the new directories, the innermost first.
 
     Raises:
-        DataDirError: the directory cannot be made.
+        DataDirError: the directory cannot be created.
     """
     missing: list[str] = []
     path = os.path.realpath(folder)
@@ -508,7 +508,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
 
     Args:
         *folders: paths of the directories.
-        beside: further directories that the job changes, which are made if missing. All directories are locked together,
+        beside: further directories that the job changes, which are created if missing. All directories are locked together,
             because jobs that lock directories one after another can block each other forever.
 
     Raises:
@@ -549,7 +549,7 @@ class Stage(DataFiles):
     changed, and no link within the directory is followed.
 
     Args:
-        folder: path of the directory, which is made if missing.
+        folder: path of the directory, which is created if missing.
         say: prints the script's messages. With ``say.as_script``, the files written before an error remain if they remain
             after an error of Kaldi's script.
         sources: paths of the directories from which this directory is made. With sources, the data files that the job does

@@ -95,7 +95,7 @@ class Check(DataFiles):
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, number: int = 1) -> KeyList:
-        """Return the keys of a file."""
+        """Return the keys of a file. A key is field ``number`` of a line, counted from 1."""
         if (name, number) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -260,6 +260,13 @@ def validate(
     non_print: bool = False,
 ) -> int:
     """Check a data directory up to its first fault, and return the exit status 0 for a valid directory.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        no_feats, no_wav, no_text: do not require feats.scp, wav.scp or text. With ``no_text``, text is not checked.
+        no_spk_sort: do not require that the speakers in utt2spk are sorted.
+        non_print: accept unprintable characters in text.
 
     Raises:
         DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.

@@ -152,7 +152,7 @@ class AmDiagGmm:
         return self.densities[0].dim
 
     def arrays(self) -> dict[str, Array]:
-        """Return the concatenated arrays of all mixtures, and the pdf of each Gaussian as ``pdfs``."""
+        """Return the concatenated arrays of all mixtures (see :meth:`Gmm.arrays`). ``pdfs`` has each Gaussian's pdf."""
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}
         counts = [gmm.num_gauss for gmm in self.densities]

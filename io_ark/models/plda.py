@@ -108,8 +108,7 @@ class Plda:
 
         Args:
             vectors: (vectors, dim): vectors with the same preprocessing as the training vectors of the model.
-            mean_diff_scale: factor on the outer product of the difference of the means, which is added to the variance
-                of the vectors.
+            mean_diff_scale: factor on the outer product of the difference of the means, added to the variance.
             within_covar_scale: share of the excess that is added to the within-speaker covariance.
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
@@ -184,7 +183,7 @@ class Plda:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, or a number of utterances is not positive.
+            FormatError: the vectors do not have the model's dimension, or ``num_utts`` is not positive or does not fit.
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
@@ -263,6 +262,9 @@ class Plda:
 
         Returns:
             (speakers, utterances): log-likelihood ratios.
+
+        Raises:
+            FormatError: the shapes are inconsistent, or a number of utterances is not positive.
         """
         speakers, utterances = self._check_vector_pairs(enrolled, tested)
         scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi

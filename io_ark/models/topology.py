@@ -86,7 +86,11 @@ class HmmTopology:
         return 1 + max(max(state.forward_pdf_class, state.self_loop_pdf_class, 0) for state in self.entry(phone))
 
     def min_length(self, phone: int) -> int:
-        """Return the number of frames of the shortest path through the HMM of a phone."""
+        """Return the number of frames of the shortest path through the HMM of a phone.
+
+        Raises:
+            FormatError: the topology does not have this phone.
+        """
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
         lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]

@@ -44,7 +44,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a new ctypes object for a function of the library, with the types of its arguments and result."""
+        """Return a new ctypes object for a function of the library. ``arguments`` and ``result`` are ctypes types."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
@@ -68,8 +68,7 @@ def load(directory: str, interface: int) -> Library:
         interface: digest of the functions and structures that Python calls. A library with another digest is not used.
 
     Returns:
-        The library. It is false if it cannot be used, and ``reason`` tells why. An unusable file is logged as a
-        warning.
+        The library. It is false if it cannot be used (see ``reason``). An unusable file causes a warning.
 
     >>> bool(load("/nonexistent", 0))
     False

@@ -117,7 +117,7 @@ class Structure:
         self.set(**values)
 
     def set(self, **values: Any) -> None:
-        """Set some fields."""
+        """Set fields by name to values, which are converted like those of the constructor."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 array = self._arrays[name] = np.ascontiguousarray(value, self._dtypes[name])
@@ -169,8 +169,7 @@ class Signatures:
         """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: function with the same arguments and results. It returns NotImplemented for arguments that it does not
-                support.
+            in_c: function with the same arguments and results. It returns NotImplemented for unsupported arguments.
             much_faster: warn without the library, because ``in_c`` is at least 20 times as fast.
         """
 
@@ -191,7 +190,7 @@ class Signatures:
     # Created once, because setting the argument types of a function while another thread calls it crashes.
     @functools.cache  # noqa: B019 (one object per package lives as long as the process)
     def function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
-        """Return a function that checks its arguments.
+        """Return a function of the library that checks the types of its arguments.
 
         Args:
             name: name of the function, without a suffix.

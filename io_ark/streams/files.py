@@ -131,6 +131,10 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
         path: path or URL.
         access: permission to open URLs.
         mmap: map a local file into memory. URLs ignore it.
+
+    Raises:
+        OpenError: the file cannot be opened.
+        NetworkRefusedError: the URL is not allowed.
     """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 
@@ -157,7 +161,7 @@ class OpenFiles:
         _caches.add(weakref.ref(self, _caches.discard))
 
     def get(self, path: str) -> OpenFile | RemoteFile:
-        """Return the open file at this path."""
+        """Return the open file at a path or URL. Open it if the cache does not have it (see :func:`open_file`)."""
         file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
         if file.regular:  # A device or named pipe has a state, so each use opens it again.
             self._files[path] = file
@@ -197,7 +201,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Return the result of ``opening``, which opens a file or a pipe.
+    """Return the result of ``opening(*arguments)``, which opens a file or a pipe.
 
     If the process has no free descriptors, close cached files, and try again several times before raising the error.
     """

@@ -35,7 +35,7 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim(owner: Any, place: int | str) -> None:
-    """Record the owner of the file at a descriptor or URL. An earlier owner gives up its output."""
+    """Record the owner of the regular file at a descriptor, or of a URL. An earlier owner gives up its output."""
     identity: object = place
     if isinstance(place, int):
         status = os.fstat(place)

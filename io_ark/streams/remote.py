@@ -289,7 +289,11 @@ class RemoteFile:
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
-        """Read up to ``count`` bytes; fewer only at the end of the file."""
+        """Read up to ``count`` bytes from ``offset`` on; fewer only at the end of the file.
+
+        Raises:
+            OpenError: the server cannot be reached, or the file has changed.
+        """
         end = min(offset + count, self.size)
         begin, data = self._span
         if begin <= offset and end <= begin + len(data):

@@ -173,6 +173,7 @@ class Source:
         """Skip ``count`` bytes.
 
         Raises:
+            FormatError: ``count`` is negative.
             TruncatedError: fewer bytes are available.
         """
         if 0 <= count <= self._end - self._at:
@@ -282,7 +283,11 @@ class Source:
                 return
 
     def read_token(self) -> bytes:
-        """Skip white space and read the bytes up to the next white space. Return b"" at the end."""
+        """Skip white space and read the bytes up to the next white space. Return b"" at the end.
+
+        Raises:
+            FormatError: no white space follows in about ``MAX_WORD_BYTES`` bytes.
+        """
         if self.at_end():
             return b""
         if token := self.match(_TOKEN):
@@ -291,7 +296,7 @@ class Source:
         return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume a match of the pattern at the next byte. None can also mean that the window ends too early."""
+        """Consume and return a match of the pattern at the next byte. None: no match, or the window ends too early."""
         match = pattern.match(self._window, self._at, self._end)
         if match:
             self._at = match.end()
@@ -314,6 +319,7 @@ class Source:
 
         Raises:
             TruncatedError: fewer bytes are available.
+            FormatError: ``count`` is negative.
         """
         if count < 0:
             self.fail(f"invalid size: {count} bytes; the file is damaged, or has another kind of object")
@@ -507,7 +513,7 @@ class FileSource(StreamSource):
         """Read ``size`` bytes at an offset of the file without moving.
 
         Raises:
-            TruncatedError: the file ends before.
+            TruncatedError: the file ends before the last of these bytes.
         """
         data = self._pread(size, offset)
         if len(data) < size:

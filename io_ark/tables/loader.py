@@ -26,7 +26,8 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
     """Create the codec of a kind of object with the arguments ``options``, or return a codec unchanged.
 
     Raises:
-        TypeError: arguments are given for a codec, or the kind does not have an argument.
+        TypeError: ``kind`` is a codec, and ``options`` is not empty.
+        FormatError: the kind or an argument is unknown.
     """
     if options and not isinstance(kind, str):
         raise TypeError(

@@ -122,7 +122,8 @@ def refuse_sharing(outputs: Iterable[str]) -> None:
 def refuse_equal_files(files: Iterable[str]) -> None:
     """Raise :class:`SpecifierError` if two names lead to one file.
 
-    Existing files are compared by device and inode, and missing files by their paths without links.
+    Existing files are compared by device and inode, and missing files by their paths without links. Devices and pipes
+    may be named several times.
     """
     seen: set[str | Identity] = set()
     real_folders: dict[str, str] = {}

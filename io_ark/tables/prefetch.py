@@ -67,7 +67,7 @@ class ReadAhead(Iterator[Item]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the thread and wait for its end."""
+        """Stop the thread and wait for its end, for a limited time. In a forked process, do nothing."""
         self._ended = True
         if os.getpid() != self._process:
             self._stop.detach()  # A forked process does not have the thread.

@@ -98,6 +98,9 @@ class RandomAccessReader(Generic[Value]):
 
         Returns:
             The values, or None if a key is missing or the table supports single lookups only.
+
+        Raises:
+            ArkError: an object cannot be read.
         """
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
         return None if names is None else self._lookup.get_many(names)

@@ -166,7 +166,13 @@ class Script(Mapping[str, str]):
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
-        """Read the script file at an rxfilename or path. ``access`` may refuse commands and URLs; None allows all."""
+        """Read the script file at an rxfilename or path. ``access`` may refuse commands and URLs; None allows all.
+
+        With ``empty``, values may be empty, as in a file of transcripts.
+
+        Raises:
+            ArkError: the file cannot be opened, or is not a script file.
+        """
         target = parse_rxfilename(decode_file_name(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)

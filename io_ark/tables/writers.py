@@ -176,8 +176,7 @@ class Writer(ClosedOnExit, Generic[Value]):
     :meth:`close` raises an error.
 
     Args:
-        wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
-            form.
+        wspecifier: the table, such as ``ark:a.ark``, ``ark,t:-`` or ``ark,scp:a.ark,a.scp``, or its parsed form.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         pipes: False to refuse commands.
         network: False to refuse URLs.

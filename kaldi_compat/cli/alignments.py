@@ -112,7 +112,7 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Add up runs of values, given by starts and sizes (runs,), in order and in single precision: (runs,)."""
+    """Add up runs of values in single precision. Run ``i`` has ``sizes[i]`` values from ``starts[i]`` on."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -121,10 +121,10 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number below ``end`` and round it to single precision.
+    """Parse a number whose magnitude is below ``end``, and round it to single precision.
 
     Raises:
-        OptionError: the string is not a number below ``end``. The error has the text ``message``.
+        OptionError: the string is not such a number. The error has the text ``message``.
     """
     number = parse_real(text, end)
     if number is None:
@@ -178,7 +178,7 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
     """Read a map from old to new phones, whose lines contain the number of an old phone and of a new phone.
 
     Raises:
-        OptionError: the file has an invalid line, or is empty.
+        OptionError: the file has an invalid line or is empty, or a phone is 0 or occurs twice as an old phone.
         ArkError: the file cannot be read.
     """
     phones: dict[int, int] = {}

@@ -61,6 +61,9 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
 
     Raises:
         OptionError: an option is unknown or has an invalid value, or a configuration file is invalid.
+
+    Returns:
+        The options and arguments. After ``--help`` or ``--version``, only this option.
     """
     standard_flags = get_flags(standard)
     flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags

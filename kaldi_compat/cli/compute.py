@@ -99,6 +99,10 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
         options: options of the program.
         source: rspecifier of audio.
         target: wspecifier of features.
+
+    Raises:
+        OptionError: an option is invalid.
+        ArkError: a table cannot be opened, read or written.
     """
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
@@ -194,7 +198,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return the channel that the options select, of each utterance.
+        """Return the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.

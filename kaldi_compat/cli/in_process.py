@@ -34,7 +34,7 @@ _ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=$|.*[=:,]-(?:,|$)|.*/(?:de
 
 @contextmanager
 def commands_in_process() -> Iterator[None]:
-    """Run commands of script files in this process within this context."""
+    """Within this context, run commands of script files that end with programs of this package in this process."""
     COMMANDS_IN_PROCESS.append(_run)
     try:
         yield

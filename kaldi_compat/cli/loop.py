@@ -167,9 +167,7 @@ def split_block(block: Block) -> Iterator[Block]:
 
 
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
-    """Write ``function(block)`` for each block of a table, and count the entries with and without a result.
-
-    With ``progress``, log the number of results (see :func:`log_progress`).
+    """Write ``function(block)`` for each block of a table, and return the numbers of entries with and without a result.
 
     Args:
         blocks: blocks of the table.

@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Tell whether the arguments of a sum name several tables, one table and a file, or only files, else "none"."""
+    """Return "tables" for several tables, "table" for one table and a file, "files" for only files, or else "none"."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -71,7 +71,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
 
 def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
-    """Log that entries are left out of a sum, because their shape differs or they are empty."""
+    """Log that the entries ``keys`` are left out of a sum, because ``shape`` is not ``expected`` or is empty."""
     for key in keys:
         if shape[0]:
             logger.warning("Dimension mismatch for key %s: %s vs. %s", key, format_shape(shape), format_shape(expected))
@@ -114,7 +114,7 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 
 
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
-    """Add up the vectors or matrices in files, and write the sum to a file.
+    """Add up the vectors or matrices in files, write the sum to a file, and return the exit status 0.
 
     Args:
         kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
@@ -152,6 +152,9 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         names: rspecifiers of the tables, followed by the wspecifier of the output.
         scale: factor on the first table.
         scales: factors on the other tables.
+
+    Returns:
+        0 if there are sums and other tables lack fewer entries than they should have, otherwise 1.
     """
     source, *others, target = names
     with Tables() as tables:

@@ -25,6 +25,8 @@ def append_to_table(
 ) -> int:
     """Apply a function to each matrix of a table, cut to the first ``options.truncate`` columns.
 
+    A ``truncate`` of 0 selects all columns. Empty matrices are skipped with a warning. Return the exit status 0.
+
     Args:
         options: options of the program.
         source: rspecifier of features.

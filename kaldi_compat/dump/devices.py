@@ -21,7 +21,7 @@ def parse_devices(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
     Raises:
-        DumpError: the text is not a device, or the machine lacks the device.
+        DumpError: the string does not name a device, or the machine lacks the device.
 
     >>> parse_devices("cpu")
     ['cpu']

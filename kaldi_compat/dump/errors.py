@@ -93,7 +93,7 @@ def remove_key(key: str, message: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text. Replace the middle of a text of more than ``MAX_REASON_CHARACTERS`` characters by an ellipsis."""
+    """Return a string. Replace the middle by an ellipsis if it has more than ``MAX_REASON_CHARACTERS`` characters."""
     if len(text) <= MAX_REASON_CHARACTERS:
         return text
     return f"{text[: MAX_REASON_CHARACTERS // 2]} … {text[-MAX_REASON_CHARACTERS // 2 :]}"

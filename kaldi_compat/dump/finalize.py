@@ -129,7 +129,10 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
-    """Write the files of the data directory from the archives' manifests. The call can be repeated."""
+    """Write the files of the data directory from the archives' manifests, and return the counts and warnings.
+
+    The call can be repeated.
+    """
     end_fork()
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:

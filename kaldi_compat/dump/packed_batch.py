@@ -85,7 +85,7 @@ class PinnedMemory(RowMemory):
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
-    """Put utterances on one grid of frames.
+    """Put utterances on one grid of frames, and return their samples and their places on the grid.
 
     Args:
         parts: audio of consecutive utterances.

@@ -127,7 +127,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """List failures by reason, with the utterances of a reason in an element that opens."""
+    """Return HTML that lists failures (utterance, reason) by reason; the utterances of a reason can be unfolded."""
     groups = []
     remaining = MAX_FAILURES
     for text, group in group_by_reason(failures):

@@ -37,7 +37,8 @@ def inspect_audio(job: Job, shown: int = 5) -> Inspection:
     """Inspect one utterance in 20, at least 20 and at most 200, evenly spread over the list, for at most ten seconds.
 
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
-    failures separately. Commands are not run a second time. ``shown`` is the number of slowest utterances to return.
+    failures separately. Commands are not run a second time. The result has the number of inspected utterances,
+    their anomalies, and the ``shown`` slowest utterances.
     """
     try:
         waves = _open_waves(job)

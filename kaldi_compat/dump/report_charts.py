@@ -64,7 +64,7 @@ def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], nam
 
 
 def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
-    """Draw lines with different dash patterns over a common axis, and a legend with their names.
+    """Return HTML that shows lines with different dash patterns over a common axis, and a legend with their names.
 
     Args:
         x: positions of the values on the axis.
@@ -92,7 +92,7 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
 
 
 def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
-    """Draw counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are the labels of the axes."""
+    """Return an SVG of counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are labels of the axes."""
     ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
     across = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
@@ -118,7 +118,7 @@ def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Draw a matrix (frames, dim) as a picture with axes, from dark (smallest finite value) to light (largest).
+    """Return an SVG of a matrix (frames, dim) with axes, from dark (smallest finite value) to light (largest).
 
     Args:
         values: the matrix.

@@ -119,7 +119,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the table of VTLN factors that Kaldi's scripts look for, or else the table that the options name."""
+    """Open the table of VTLN factors that Kaldi's scripts find or the options name. Return None without a table."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == BY_SPEAKER else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)

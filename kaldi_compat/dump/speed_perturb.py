@@ -25,7 +25,9 @@ from kaldi_compat.options.config import parse_real
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
-    """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor, None for other commands.
+    """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
+
+    For another rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')

@@ -63,7 +63,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the files of a complete archive and return its manifest; None if there is no manifest.
+    """Check the sizes (or ``checksums``) of the files of an archive and return its manifest; None without a manifest.
 
     Raises:
         DamagedError: the archive has to be recreated, because a file is missing or does not match the manifest.

@@ -33,7 +33,7 @@ class AudioBatch:
         """Return a copy of the batch whose dithering noise starts from ``seeds`` (frames,).
 
         Raises:
-            AudioError: there are fewer states than frames.
+            AudioError: there are fewer seeds than frames.
         """
         if len(seeds) < self.rows[-1]:
             raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames: pass one seed for each frame")

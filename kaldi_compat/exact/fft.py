@@ -86,7 +86,10 @@ def compute_directions(n: int) -> tuple[Doubles, Doubles]:
 
 
 def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
-    """Compute the inverse of :func:`compute_packed_rfft`, times ``n``, for powers of two."""
+    """Compute the inverse of :func:`compute_packed_rfft`, times ``n``, where ``n`` is a power of two.
+
+    ``re`` and ``im`` are the real and imaginary parts ``(..., n / 2)``. The result has the shape ``(..., n)``.
+    """
     root_re, root_im = compute_roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
     im, re = _compute_complex_fft(im, re)
@@ -237,7 +240,10 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
 
 @lru_cache(maxsize=64)
 def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
-    """Return the roots of unity, real and imaginary parts ``(radix, n / radix)``, of a mixed-radix step."""
+    """Return the roots of unity for the step of a mixed-radix FFT that joins ``radix`` transforms into ``n`` points.
+
+    The real and imaginary parts have the shape ``(radix, n / radix)``.
+    """
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):

@@ -54,8 +54,7 @@ def compute_librosa_filters(
         float32 (points // 2 + 1, num_bins).
 
     Raises:
-        OptionError: the edges are out of order, there are fewer than 3 filters, a filter has no bin of the FFT, or the
-            norm is unknown.
+        OptionError: edges out of order, fewer than 3 filters, a filter without an FFT bin, or an unknown norm.
 
     >>> compute_librosa_filters(80, 400, 16000.0).shape
     (201, 80)

@@ -110,6 +110,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 
     Raises:
         TypeError: the options do not belong to a spectral feature.
+        OptionError: the options of the mel filters are invalid, or the number of FFT points is odd.
     """
     kind = KINDS.get(type(options))
     if kind is None:
@@ -179,7 +180,10 @@ def compute_split_radix_tables(log_points: int) -> list[Floats]:
 
 
 def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Return the prime factors of ``n``, and the concatenated roots of unity (n, 2) of the factors' steps."""
+    """Return the prime factors of ``n``, and the roots of unity of all steps, real and imaginary parts (rows, 2).
+
+    The first step has ``n`` rows, and each further step has ``n`` divided by the factors of the steps before.
+    """
     factors = kaldi_fft.factor_into_primes(n)
     steps = [np.empty((0, 2), F32)]
     for factor in factors:

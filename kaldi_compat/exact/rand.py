@@ -143,8 +143,7 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
     A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
     seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
-    tables are shifted left by 4, 6 and 6 bits, which moves these bits to their final position or to the top of the
-    word.
+    tables are shifted left by 4, 6 and 6 bits, which moves these bits to their final position or to the top.
 
     Returns:
         Two arrays of shape (6, pairs).

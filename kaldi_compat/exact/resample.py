@@ -293,7 +293,9 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
 
 def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: int) -> Floats:
-    """Apply :func:`resample_waveform` to each row of audio. Samples after the end of a resampled row are zero.
+    """Apply :func:`resample_waveform` to each row of audio: (..., T) becomes (..., ceil(T * rate_out / rate_in)).
+
+    Samples after the end of a resampled row are zero.
 
     Args:
         audio: float32 of shape (..., T).

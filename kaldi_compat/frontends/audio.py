@@ -36,7 +36,9 @@ def prepare_audio(
     resample: Callable[[Array, Any, int, int], Array],
     recorded: Tracing = UNTRACED,
 ) -> CheckedAudio:
-    """Check audio and convert it for the feature of a preset, which does not check it again.
+    """Check audio, resample it to the rate of a preset, and convert it for the feature, which does not check it again.
+
+    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is subtracted.
 
     Args:
         samples: (T,) or (B, T).
@@ -44,8 +46,7 @@ def prepare_audio(
         rate: sampling rate in Hz.
         preset: the preset.
         size: number of samples in a frame.
-        resample: function that takes audio, the lengths of the rows, the rate and the new rate, and returns
-            the resampled audio.
+        resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
         recorded: recorders of the operations on the samples.
 
     Raises:

@@ -103,9 +103,10 @@ class PresetFrontend(Generic[A]):
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Return a preset and its statistics.
+    """Return a preset and its statistics, which are None for a preset that needs no statistics.
 
-    If the model ships statistics and ``statistics`` is None, warn and drop the steps that need statistics.
+    If the model ships statistics and ``statistics`` is None, warn and drop the steps that need statistics. ``dither``
+    replaces the dithering of the preset, unless it is None.
 
     Raises:
         OptionError: the preset is unknown, or takes no statistics.

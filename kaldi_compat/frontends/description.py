@@ -34,7 +34,7 @@ def describe_rows(preset: Preset) -> list[tuple[str, str]]:
 
 
 def format_text(preset: Preset) -> str:
-    """Return the description as lines of text."""
+    """Return the description of a preset as lines of text."""
     lines = [
         f"{preset.name}: {preset.title}",
         *(f"  {name:9} {about}".rstrip() for name, about in describe_rows(preset)),

@@ -50,8 +50,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
-            <kaldi_compat.frontends.statistics.Statistics.of>`. None leaves out the step that needs them, with a
-            warning.
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips their step, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 
@@ -115,8 +114,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 each row, ``(B,)``; for a list, a list.
 
             Raises:
-                AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another
-                    rate.
+                AudioError: audio is empty, has NaN, a wrong shape or type, or (``resample=False``) another rate.
             """
             rate = self.preset.sampling_rate
             if sampling_rate is not None:

@@ -35,8 +35,7 @@ def check_lengths(
 
     Raises:
         error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
-            tensor on another device are not checked, because that would wait for the device. Neither are the values of
-            a traced tensor.
+            tensor on another device are not checked, to avoid a wait, and neither are those of a traced tensor.
     """
     if lengths is None:
         return None

@@ -67,8 +67,7 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
 def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
     """Filter utterances along time, and concatenate the results. The edge frames of an utterance are repeated.
 
-    For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``. A filter without weights
-    copies that frame.
+    For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``.
 
     Args:
         x: (frames, columns): frames of all utterances.

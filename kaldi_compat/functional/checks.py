@@ -264,13 +264,12 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floats lie within -1 to 1. Return True for audible floats, False for 16-bit integers.
+    """Warn, once per process, if floats lie within -1 to 1. Return True for audible numbers of other types than int16.
 
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, because that would wait for
-            the GPU.
+        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, to avoid a wait.
 
     Raises:
         AudioError: integers have more than 16 bits.

@@ -238,11 +238,10 @@ def apply_cmvn(
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
             means only, one row ``(1, dim + 1)`` suffices.
             See :func:`replace_statistics` for dimensions to skip.
-        options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
-            not given.
+        options, changes: means only or variances too, or the inverse, as a dataclass or by name (default: Kaldi's).
 
     Returns:
-        Features of the same shape and dtype.
+        Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
         FeatureError: the statistics do not match the features, or count less than one frame.
@@ -269,7 +268,7 @@ def apply_own_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -322,7 +321,7 @@ def compute_sliding_mean_and_variance(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -386,7 +385,7 @@ def sliding_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -452,8 +451,7 @@ def online_cmvn(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)``: statistics of a corpus, which fill the window at the start of an utterance.
-        options, changes: the options of the window and of the normalization, as a dataclass or by name; Kaldi's
-            defaults if not given.
+        options, changes: options of the window and the normalization, as a dataclass or by name (default: Kaldi's).
         skip_dims: dimensions to leave unchanged.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 

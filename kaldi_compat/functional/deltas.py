@@ -24,7 +24,7 @@ Filter = tuple[float, ...]
 
 
 def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
-    """Return the filter ``previous`` followed by the regression slope over ``window`` frames on each side.
+    """Return the filter that applies ``previous``, and then the regression slope over ``window`` frames on each side.
 
     >>> [round(weight, 4) for weight in compute_derivative_filter((1.0,), 2)]
     [-0.2, -0.1, 0.0, 0.1, 0.2]
@@ -129,7 +129,7 @@ def add_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
@@ -166,7 +166,7 @@ def repeated_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
@@ -242,7 +242,7 @@ def add_shifted_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 

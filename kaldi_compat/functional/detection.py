@@ -25,8 +25,7 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
 
     Args:
         scores: (trials,): larger scores mean "target".
-        labels: (trials,): True or 1 for target trials and False or 0 for nontarget trials, or the strings "target" and
-            "nontarget".
+        labels: (trials,): True, 1 or "target" for target trials, and False, 0 or "nontarget" for nontarget trials.
 
     Raises:
         OptionError: the shapes differ, a label is invalid, or all trials are of one kind.

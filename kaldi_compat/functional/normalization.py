@@ -106,6 +106,9 @@ def subtract_centered_mean(
     Returns:
         Features of the same shape and dtype.
 
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
     >>> import numpy as np
     >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), context=1).tolist()
     [[-1.0], [-1.0], [2.5]]
@@ -139,7 +142,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: shift and scale do not have the dimension of the features.
+        FeatureError: the features are not floats (..., frames, dim), or shift, scale or lengths do not match them.
     """
     lengths = check_features(features, lengths)
     offset: Array = astype(convert_like(shift, features), features.dtype)

@@ -51,8 +51,7 @@ def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> t
     """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
     The imaginary part of bin 0 holds the Nyquist bin, which is real.
-    Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
-    the result.
+    Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
@@ -195,7 +194,7 @@ def reverberate(
         sample_frequency: in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
-        options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if omitted.
         rir_frequency: sampling rate of the impulse response in Hz, if different (Kaldi does not resample it).
 
     Returns:

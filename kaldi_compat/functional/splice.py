@@ -41,7 +41,7 @@ def splice(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the context, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the context, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:

@@ -37,7 +37,7 @@ def low_frame_rate(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if not given.
+        options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
             :func:`count_joined_frames` of them.
 
@@ -81,7 +81,7 @@ def stack_frames(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if not given.
+        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
 
     Returns:

@@ -55,12 +55,11 @@ def compute_vad(
 ) -> Array:
     """Detect voiced frames by the log energy of the frames around them (Kaldi: ComputeVadEnergy).
 
-    A frame is voiced if enough of the frames around it exceed a threshold: a constant plus a fraction of the mean log
-    energy of the utterance.
+    A frame is voiced if enough frames around it exceed a threshold: a constant plus a fraction of the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
-        options, changes: threshold and context, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past a length are unvoiced.
 
     Returns:
@@ -141,7 +140,7 @@ def voiced_cmvn(
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
             ``(..., frames, dim)``.
-        options, changes: window, threshold and context, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: window, threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:

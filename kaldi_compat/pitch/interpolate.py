@@ -94,7 +94,7 @@ def interpolate_smoothly(
 
     Args:
         features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
-        options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters that the frames are added to.
@@ -104,6 +104,7 @@ def interpolate_smoothly(
 
     Raises:
         FeatureError: the features do not have two columns, or a pitch is negative or NaN.
+        MemoryError: the grid has too many pitches.
     """
     options = make_options("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
@@ -199,8 +200,7 @@ def interpolate_ragged(
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``, which is not
-            empty.
+        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1]``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:

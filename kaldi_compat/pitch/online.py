@@ -68,7 +68,7 @@ def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> L
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch (frames, 2) of each frame, from the path when the frame became ready.
+    """Return normalized correlation and pitch (frames, 2), of each frame from the best path when it became ready.
 
     Args:
         analysis: frames and paths of an utterance.
@@ -88,7 +88,7 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return the processed pitch features (frames, dim) of each frame, from the path when the frame became ready.
+    """Return processed pitch features (frames, dim), of each frame from the best path when it became ready.
 
     Until the end is known, a frame waits for ``normalization_right_context`` later frames.
 

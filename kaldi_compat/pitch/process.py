@@ -160,14 +160,14 @@ def process_pitch(
 
     Args:
         features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
-        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
-        ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
+        ``(..., frames + delay, dim)`` (no rows without frames) with a column for each chosen feature, in the order:
         probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
@@ -255,7 +255,7 @@ def process_ragged(
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace how they are made."""
+    """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace their computation."""
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
 
@@ -267,11 +267,11 @@ def compute_undelayed_features(
     lengths: Any = None,
     deltas: PitchDeltas | None = None,
 ) -> Array:
-    """Compute :func:`process_pitch` without the delay, and with given noise.
+    """Compute :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
         features: (..., frames, 2).
-        noise: (..., frames); None without deltas.
+        noise: (..., frames), standard normal; None for no noise.
         options: options of the processing.
         lengths: (...): number of valid frames; None if all frames are valid.
         deltas: filters of the deltas; None to create the filters.
@@ -319,7 +319,7 @@ def _compute_columns(
 
 
 def delay_frames(features: Array, delay: int) -> Array:
-    """Shift features to later times by ``delay`` frames. Repeat the first frame, and cut off the last frames."""
+    """Insert ``delay`` copies of the first frame before features (..., frames, dim), unless there are no frames."""
     frames = features.shape[-2]
     if delay == 0 or frames == 0:
         return features

@@ -232,8 +232,7 @@ def _find_first_minima(costs: Floats) -> list[int]:
 def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
     """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
 
-    A best predecessor moves up to the first local minimum of the costs that is an improvement. Return True if a best
-    predecessor changed.
+    A best predecessor moves up to the first local minimum of the costs that improves it. Return True if one changed.
     """
     changed, last = False, 0
     for i in range(len(best)):

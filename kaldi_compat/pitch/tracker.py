@@ -95,7 +95,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
 
     Args:
         samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
-        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
+        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
@@ -132,6 +132,9 @@ def track_pitches(
 
     Returns:
         Pairs of key and features, in order.
+
+    Raises:
+        AudioError: see :func:`track_pitch`.
     """
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]

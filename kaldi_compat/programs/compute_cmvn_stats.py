@@ -113,7 +113,7 @@ class Sum:
 def write_by_speaker(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
 ) -> Counts:
-    """Write the statistics of each speaker, and return the numbers of utterances that were used and skipped."""
+    """Write the statistics of each speaker in ``spk2utt``, and return the numbers of used and skipped utterances."""
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
@@ -150,7 +150,7 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
 
 
 def write_global(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
-    """Write the statistics of all utterances together, in single precision as in Kaldi."""
+    """Write the single-precision statistics of all utterances together, or an empty matrix, and return the counts."""
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)
     if total.statistics is None:

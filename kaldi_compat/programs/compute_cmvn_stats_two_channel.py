@@ -109,6 +109,7 @@ class CallBlock:
         """Compute the CMVN statistics (2, dim + 1) of each utterance.
 
         In each frame of a call, the quieter side has the weight ``quieter_channel_weight``, and the other side 1.
+        Frames of utterances that are processed separately have the weight 1.
         """
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)

@@ -84,7 +84,7 @@ def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Write
 
 
 def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
-    """Compress a matrix. Return it unchanged if it contains NaN, infinities or a range beyond float32."""
+    """Compress a matrix. Return it unchanged, with a warning, if it has NaN, infinities or a range beyond float32."""
     try:
         return compress(matrix, method)
     except FormatError as error:

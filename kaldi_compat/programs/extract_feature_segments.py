@@ -117,7 +117,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
 
 
 def parse_or_skip(line: str) -> Segment | Skip:
-    """Parse a segment. For an invalid line, return the exception with Kaldi's warning."""
+    """Parse a segment. For an invalid line, or the end time -1, return the exception with Kaldi's warning."""
     try:
         segment = parse_segment(line)
     except Skip as reason:

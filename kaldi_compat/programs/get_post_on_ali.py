@@ -36,7 +36,9 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
 
 
 def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
-    """Look up the weight of each frame's integer. If a frame lists the integer twice, the first weight counts.
+    """Look up the weight of each frame's aligned integer. The weight is 0 if the frame does not list the integer.
+
+    If a frame lists the integer twice, the first weight counts.
 
     Raises:
         FeatureError: the numbers of frames differ.

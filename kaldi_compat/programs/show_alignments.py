@@ -38,7 +38,7 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
 
 
 def split_bytes(text: str) -> str:
-    """Return a string with one character per UTF-8 byte of a text. Kaldi counts bytes to align columns."""
+    """Return a string with one character per UTF-8 byte of a string. Kaldi counts bytes to align columns."""
     return text.encode(errors="surrogateescape").decode("latin-1")
 
 

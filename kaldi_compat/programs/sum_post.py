@@ -76,7 +76,8 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     """Add two sets of posteriors of the same frames. Also return the number of frames without a common integer.
 
     The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
-    becomes one entry, the sum of its weights. Otherwise, a run keeps its entries, sorted by weight as in Kaldi.
+    becomes one entry, the sum of its weights, or none if this is 0. Otherwise, a run keeps its entries, sorted by
+    weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose all entries.
     """
     entries, is_second = interleave_frames(
         scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)

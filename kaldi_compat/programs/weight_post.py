@@ -42,7 +42,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the entries of each frame by its weight.
+    """Multiply the entries of each frame by its weight. Entries of frames with a weight of 0 or no weight are removed.
 
     Raises:
         Skip: the numbers of weights and frames differ by more than ``tolerance``.

@@ -187,7 +187,7 @@ def _describe(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference between onnxruntime and the module, or None if onnxruntime is not installed."""
+    """Return the largest difference of features of onnxruntime and the module; None if onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:

@@ -192,6 +192,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
 
     Raises:
         OptionError: the model cannot be opened. The message has the reason.
+        MissingExtraError: transformers is not installed.
     """
     folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
     if not options.allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):

@@ -50,8 +50,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
-            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs statistics, with a
-            warning.
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs them, with a warning.
         resample: True resamples audio whose sampling rate differs from the model's. False refuses such audio.
         dither: standard deviation of noise that is added to the samples; None for the preset's value, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.

@@ -167,7 +167,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open the extractor of a source, and record its warnings as notes."""
+    """Return the extractor of a source for a device and a number of CPU threads. Its ``notes`` are the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         opened = source.open(device, threads)

@@ -104,8 +104,7 @@ class Annotations:
         text: path of transcripts, lines ``<utterance> <text>``; or a mapping.
         tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model. For spawned
             workers, it must be importable by name.
-        ctm: path of a CTM file of words and times whose keys are utterances (``get_train_ctm.sh --use-segments
-            false``).
+        ctm: path of a CTM file of words and times by utterance (``get_train_ctm.sh --use-segments false``).
         pipes: False refuses to run commands.
         network: False refuses to open URLs.
 

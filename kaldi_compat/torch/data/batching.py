@@ -184,8 +184,7 @@ class Batch:
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """Collate utterances into a :class:`Batch`. Pass this function to a ``DataLoader`` as ``collate_fn``.
 
-    A ``DataLoader`` without ``collate_fn`` collates utterances in the same way. ``padding`` is the value of the padding
-    of the inputs.
+    A ``DataLoader`` without ``collate_fn`` collates in the same way. ``padding`` is the value after the inputs.
 
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).

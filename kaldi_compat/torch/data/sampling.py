@@ -86,8 +86,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Raises:
-        OptionError: no limit is passed, a limit is not positive, a length is negative or not a number, or there is no
-            batch.
+        OptionError: there is no limit or no batch, a limit is not positive, or a length is negative or not a number.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)
@@ -147,7 +146,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the following iterations."""
+        """Set the epoch, which determines the order of the next iterations. Setting it again changes nothing."""
         if check_whole_number("epoch", epoch) == self._epoch:  # The epoch may have been resumed in the middle.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
@@ -237,7 +236,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return batches.take(steps[:, self._rank])
 
     def _cut_all(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
-        """Return the batches of all ranks, longest first, and whether the last batch is incomplete."""
+        """Return the batches of all ranks, longest first, and True if the last batch is incomplete."""
         if self._positions is None or self._fills_batches:
             utterances = self._by_length if self._positions is None else self._mix_utterances(self._positions, rng)
             ends = self._cut(utterances)

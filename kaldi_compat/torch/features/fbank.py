@@ -106,7 +106,7 @@ class Fbank(FbankConstructor, MelFeature):
 class FlooredFbank(Fbank):
     """Log-mel filter bank features whose mel energies have a different floor from Kaldi's.
 
-    Made by :meth:`Fbank.from_feature_extractor`, and computed by the torch engine.
+    Created by :meth:`Fbank.from_feature_extractor`, and computed by the torch engine.
 
     Attributes:
         floor: floor of the mel energies before the log.

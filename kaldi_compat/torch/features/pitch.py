@@ -73,8 +73,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 
         Raises:
             AudioError: the samples have a wrong shape or type, or the lengths do not match the samples.
-            KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
-                mapped.
+            KaldiCompatError: a compiled, exported, traced or mapped model has ``simulate_first_pass_online``.
         """
         check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if not isinstance(samples, Tensor):
@@ -95,6 +94,9 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         Args:
             slots: number of utterances that the stream processes at the same time.
             max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+
+        Raises:
+            OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
         """
         return PitchStream(self, slots, max_latency=max_latency)
 

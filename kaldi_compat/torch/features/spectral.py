@@ -156,8 +156,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
                 ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
                 GPU.
-            vtln_warp: VTLN factor, or one per utterance, a tensor (B,) or a list. The spectrogram ignores it, as in
-                Kaldi.
+            vtln_warp: VTLN factor, or one per utterance: a tensor (B,) or a list. The spectrogram ignores it.
             generator: source of the dithering noise: torch's global generator if None, a ``torch.Generator``, or a
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
 

@@ -82,7 +82,7 @@ class CompressedMatrices(NamedTuple):
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress, given their numbers of rows and columns.
+    """Return a mask of the matrices that the kernels can compress, by their numbers of rows and columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])

@@ -266,8 +266,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     Args:
         weights: (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group of bands, so that results of several calls have the same
-            layout.
+        least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
 
     >>> make_band_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]

@@ -171,8 +171,7 @@ def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
 def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
     """Resample audio ``(..., samples)`` to the sampling rate of the tracker.
 
-    The sums are in double precision, so that a constant signal stays constant to the last bit and its windows have no
-    energy.
+    The sums are in double precision, so that a constant signal stays exactly constant and has no energy.
     """
     starts, weights = tables.lowpass_starts, tables.lowpass_weights
     filters = dataclasses.replace(constants.period_filters, starts=starts, weights=weights)

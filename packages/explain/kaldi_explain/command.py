@@ -20,7 +20,7 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without ``kaldi-compat explain``) and return the exit status."""
+    """Run a command line (without ``kaldi-compat explain``) and return the exit status: 0 for an exact explanation."""
     parser = Parser("kaldi-compat explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)
     parser.add_argument("audio", help="a wave file, or other features, to find their relation to the first ones")

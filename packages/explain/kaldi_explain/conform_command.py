@@ -45,7 +45,7 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without ``kaldi-compat conform``) and return the exit status."""
+    """Run a command line (without ``kaldi-compat conform``) and return the exit status, 0 if all results passed."""
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
         if arguments.json:
@@ -94,10 +94,16 @@ def conform_command(
     kit: str | Path | None = None,
     timeout: float = TIME_LIMIT_S,
 ) -> Scorecard:
-    """Run a program over the conformance kit (see ``kaldi-compat conform --help``).
+    """Run a program over the conformance kit (see ``kaldi-compat conform --help``), and return the scorecard.
+
+    Args:
+        command: the program and its arguments, with the placeholders of ``--help``.
+        level: level or levels to run; None for all.
+        kit: folder of the kit; None for the installed one.
+        timeout: time limit of a run of the program in seconds.
 
     Raises:
-        OptionError: the command line does not name an output file, or a level does not exist.
+        OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
         FeatureError: the program cannot be started, or the kit is not found.
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]

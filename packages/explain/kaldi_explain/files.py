@@ -23,7 +23,13 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 
 
 def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
-    """Return samples and their rate, or other features and ``rate``. A name is read as a file."""
+    """Return samples and their rate in Hz, or other features and ``rate``. A string or path is read as a file.
+
+    ``rate`` replaces the rate in a file, unless it is None.
+
+    Raises:
+        FeatureError, ArkError: the file cannot be read.
+    """
     if not isinstance(audio, str | PathLike):
         return cast("npt.ArrayLike", audio), rate
     if is_features_name(audio):

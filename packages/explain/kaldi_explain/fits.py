@@ -228,7 +228,7 @@ def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) ->
     Only points ``inside`` are used. Each column needs at least one such point.
 
     Returns:
-        Slope and offset.
+        Slope and offset. The slope is 1 if all ``x`` are equal.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
     first, second = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
@@ -272,7 +272,7 @@ def correlations(features: Doubles, target: Doubles) -> Doubles:
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
     """Return for each column of the target the equal column of the features, up to an offset and a scale.
 
-    Return None if no column of the features equals one of the target's columns.
+    Return None if a column of the target has no such column.
     """
     alike = correlations(features, target)
     best = alike.argmax(1)
@@ -280,7 +280,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], columns: int) -> str:
-    """Describe the order of some of ``columns`` columns."""
+    """Describe the order of some of ``columns`` columns. Return "" for all columns in their order."""
     order, all_columns = list(order), list(range(columns))
     names = {
         "the first column last": [*all_columns[1:], 0],

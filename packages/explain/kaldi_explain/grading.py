@@ -77,6 +77,10 @@ class Vector:
 
         Args:
             result: the output of an implementation for ``given`` and ``options``.
+
+        Returns:
+            The grade and the description. "bits" means equal numbers, "1e-5" a relative error of at most 1e-5 (absolute
+            for numbers below 1), and "1e-3" an error of at most :attr:`tolerance`.
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
@@ -207,7 +211,7 @@ def conform(
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results."""
+    """Return the scorecard of results. With ``explain``, it has the causes of wrong results."""
     wrong = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results

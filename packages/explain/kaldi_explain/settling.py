@@ -108,7 +108,7 @@ class Settling:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest of the nearest candidates, with all steps after the features."""
+        """Return the simplest of the nearest candidates, with all steps after the features, or None if none fits."""
         budget = self.search.budget
         best = self._choose_best(map(self._map, budget.limit(candidate.list_same_framings() or [candidate])))
         if best is None or budget.is_settling_over():

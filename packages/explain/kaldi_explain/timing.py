@@ -144,7 +144,7 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent: fl
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return the components (THRESHOLDS.components, frames) that vary most. They are zero outside of ``rows``."""
+    """Return the components that vary most (up to THRESHOLDS.components, frames), which are 0 outside of ``rows``."""
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
@@ -164,7 +164,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 @functools.lru_cache(maxsize=16)
 def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return energies of bands (frames, count). A frame is five steps long, and frames start one step apart."""
+    """Return energies of bands (frames, count). Frames have five steps and start one step apart (one of 0 if short)."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:

@@ -88,7 +88,10 @@ class OptionGroups(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary. Absent options keep their defaults. Unknown names are ignored."""
+        """Make options from a dictionary of options and groups. Absent options keep their defaults.
+
+        Unknown names are ignored.
+        """
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
             kind = type(getattr(options, name))

@@ -422,6 +422,9 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
         waveform: (channels, T).
         orig_freq, new_freq: sampling rates in Hz.
         lowpass_filter_width: zero crossings of the filter on each side.
+
+    Returns:
+        (channels, ceil(T * new_freq / orig_freq)).
     """
     from kaldi_standins.torchaudio_package.functional import resample  # Imported late, because it imports this module.
 
@@ -468,6 +471,9 @@ def vtln_warp_freq(
         low_freq, high_freq: edges of the filters in Hz.
         vtln_warp_factor: VTLN factor.
         freq: frequencies in Hz.
+
+    Returns:
+        Warped frequencies in Hz, of the shape of ``freq``.
 
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.

@@ -83,7 +83,7 @@ def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
 
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the integer vectors of an archive (alignments): int32 tensors (elements,).
+    """Read the integer vectors of an archive (alignments): int32 tensors (elements,), or int64 for entries in text.
 
     Args:
         file_or_fd: the archive.

@@ -170,6 +170,9 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
     return read_vec_int_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -199,6 +202,9 @@ def read_vec_int_scp(
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
     """
     return _read_script(_INTEGERS, file_or_fd, Access(pipes, network))
 
@@ -226,6 +232,9 @@ def read_vec_flt_scp(
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file or an object cannot be opened, or an object is not a float vector.
     """
     return _read_script(_VECTORS, file_or_fd, Access(pipes, network))
 
@@ -267,6 +276,9 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file or an object cannot be opened, or an object is not a matrix.
     """
     return _read_script(_MATRICES, file_or_fd, Access(pipes, network))
 
@@ -305,6 +317,9 @@ def read_cnet_ark(
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is invalid.
     """
     return read_post_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -336,6 +351,9 @@ def read_post_scp(
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file or an object cannot be opened, or an object is not a posterior.
     """
     return _read_script(codec("posterior"), file_or_fd, Access(pipes, network))
 
@@ -383,6 +401,9 @@ def read_cntime_ark(
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry is invalid.
     """
     return _read_archive(_TIMES, file_or_fd, Access(pipes, network))
 
@@ -394,6 +415,9 @@ def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = T
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file cannot be opened or read.
     """
     value: list[tuple[float, float]] = _read_single(_TIMES, file_or_fd, Access(pipes, network))
     return value

@@ -133,6 +133,9 @@ class CompressedMatrixWriter(TableWriter):
             key: the key.
             value: float32 or float64 array of shape (rows, columns).
             method: a :class:`CompressionMethod`.
+
+        Raises:
+            TableError: the writer is closed, or the entry cannot be written.
         """
         with as_table_error(key):
             super().write(key, compress(value, int(method)))

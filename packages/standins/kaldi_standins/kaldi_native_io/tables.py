@@ -203,7 +203,7 @@ class TableWriter(Table):
         """Write one entry.
 
         Raises:
-            ArkError: the writer is closed, or the entry cannot be written.
+            TableError: the writer is closed, or the entry cannot be written.
         """
         with as_table_error(key):
             writer = self._get_table(key)

@@ -151,7 +151,11 @@ def load_scp_sequential(
     pipes: bool = True,
     network: bool = True,
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of a script file in order. The arguments are as in :func:`load_scp`."""
+    """Iterate over the entries of a script file in order. The arguments are as in :func:`load_scp`.
+
+    Raises:
+        ArkError: the file cannot be opened or is not a script file, or an object cannot be read.
+    """
     if segments is not None:
         yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
@@ -170,7 +174,7 @@ def load_wav_scp(
     pipes: bool = True,
     network: bool = True,
 ) -> Mapping[str, Any]:
-    """Load a script file: the older name of :func:`load_scp`."""
+    """Load a script file: the older name of :func:`load_scp`, which describes the arguments and errors."""
     return load_scp(fname, separator=separator, segments=segments, pipes=pipes, network=network)
 
 
@@ -249,7 +253,19 @@ def save_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> int:
-    """Write one object to a file, and return the number of bytes written."""
+    """Write one object to a file in binary, and return the number of bytes written.
+
+    Args:
+        fname: name of the file, or an open binary file.
+        array: array, or audio ``(rate, samples)``.
+        endian: byte order, "<" or ">".
+        compression_method: compression method of matrices, from 1 to 7. None for no compression.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+
+    Raises:
+        ArkError: the file cannot be opened or written, or the value cannot be written.
+    """
     codec = KaldiioCodec(compression_method, endian=endian)
     with open_sink(fname, Access(pipes, network)) as output:
         return _save(codec, output, array, binary=True)
@@ -293,9 +309,12 @@ def read_kaldi(
 
 
 def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False) -> Any:
-    """Read the binary object at the position of an open binary file.
+    """Read the object at the position of an open binary file.
 
-    With ``return_size``, return a pair of the object and the number of bytes.
+    With ``return_size``, return a pair of the object and the number of bytes that were read.
+
+    Raises:
+        ArkError: the bytes are not an object.
     """
     with open_source(fd) as source:
         start = source.tell()
@@ -307,9 +326,12 @@ read_int32vector = read_matrix_or_vector
 
 
 def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
-    """Read the text object at the position of an open binary file.
+    """Read the object at the position of an open binary file, in text or in binary.
 
-    With ``return_size``, return a pair of the object and the number of bytes.
+    With ``return_size``, return a pair of the object and the number of bytes that were read.
+
+    Raises:
+        ArkError: the bytes are not an object.
     """
     return read_matrix_or_vector(fd, return_size=return_size)
 

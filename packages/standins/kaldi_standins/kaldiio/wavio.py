@@ -33,11 +33,11 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 
     Args:
         fd: name of the file, or an open binary file.
-        return_size: also return the number of bytes of the file.
+        return_size: also return the size of a wave file of these samples with a header of 44 bytes, as kaldiio does.
 
     Returns:
         ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``. With ``return_size``, a
-        pair of this tuple and the number of bytes.
+        pair of this tuple and the size in bytes.
 
     Raises:
         ArkError: the file cannot be opened or read.

@@ -242,7 +242,7 @@ class Spectrogram(Extractor):
         return self.feature.dim // 2 + 1
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute the spectrum, with the log energy in the first column if ``use_energy``."""
+        """Compute the spectrum like :meth:`Extractor.compute`. With ``use_energy``, column 0 is the log energy."""
         spectra: Any = self.feature(samples, lengths)
         fft, *frames = (spectra,) if lengths is None else spectra
         ends, between = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
@@ -295,7 +295,7 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features, normalized for each utterance, with the number of frames that lhotse expects."""
+        """Compute features like :meth:`Extractor.compute`, normalized by utterance, with lhotse's number of frames."""
         if lengths is not None:
             alone = [
                 self.compute(utterance[:count]) for utterance, count in zip(samples, lengths.tolist(), strict=True)
