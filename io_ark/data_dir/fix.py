@@ -53,6 +53,13 @@ def fix(
 
     As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
 
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
+        spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
+        strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
+
     Raises:
         DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
             carriage return, a byte-order mark, or a fifth field in segments.
