@@ -116,7 +116,7 @@ class Check(DataFiles):
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix"
+            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
             if key == before:
                 problem = "is a duplicate key: remove one of the lines"
             raise self.say.fail(
