@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Wave
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
 from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_frame_seeds
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, refuse_lengths
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, make_chunk_error, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.options.spectral import (
@@ -247,7 +247,7 @@ class ArrayStream:
             AudioError: the chunk is not an array (T,) of real numbers, or ``lengths`` is not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
-            raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+            raise make_chunk_error(samples, expects_tensor=False)
         refuse_lengths(lengths, advise_on_rate(lengths))
         feature = self.feature
         seeds = feature._get_seeds(generator) if feature.options.dither != 0 else None

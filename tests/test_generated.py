@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks import figures
-from tools.generate import targets
+from kaldi_compat.frontends import Preset
+from tools.generate import preset_files, targets
 from tools.generate.packages import sources
 from tools.generate.targets import ROOT, TARGETS
 
@@ -16,6 +18,14 @@ from tools.generate.targets import ROOT, TARGETS
 @pytest.mark.parametrize("name", TARGETS)
 def test_generated_file_is_current(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == TARGETS[name](), "run: make generate"
+
+
+def test_family_of_a_preset_is_a_page() -> None:
+    for family in preset_files.FAMILIES:
+        assert (ROOT / "docs" / "frontends" / f"{family}.md").exists()
+    wrong = dataclasses.replace(Preset.of("wenet"), family="speech")
+    with pytest.raises(ValueError, match=r"wenet: family must be one of asr, .*, not 'speech'"):
+        preset_files.check_family(wrong)
 
 
 def test_every_stub_is_generated() -> None:

@@ -77,9 +77,12 @@ def subset(
         source: path of the directory.
         arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
         speakers: choose all utterances of random speakers, up to about the number.
-        shortest, first, last: choose the shortest, the first or the last utterances.
+        shortest: choose the shortest utterances.
+        first: choose the first utterances.
+        last: choose the last utterances.
         per_spk: choose the number of utterances for each speaker.
-        spk_list, utt_list: names of speakers or utterances, or the path of a file of names.
+        spk_list: names of speakers, or the path of a file of names.
+        utt_list: names of utterances, or the path of a file of names.
 
     Raises:
         DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
@@ -313,8 +316,10 @@ def copy(
     Args:
         say: prints Kaldi's messages.
         source, target: paths of the directory and of the copy.
-        spk_prefix, spk_suffix: strings that are added to the names of speakers.
-        utt_prefix, utt_suffix: strings that are added to the names of utterances.
+        spk_prefix: string that is added before the names of speakers.
+        utt_prefix: string that is added before the names of utterances.
+        spk_suffix: string that is added after the names of speakers.
+        utt_suffix: string that is added after the names of utterances.
         validate_opts: options of ``validate_data_dir.sh`` for the copy.
 
     Raises:
@@ -385,7 +390,7 @@ def divide_speakers(
         source, target: paths of the directory and of the copy.
         utts_per_spk_max: maximum number of utterances of a speaker. 0 or less is no limit.
         seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less is no limit.
-        respect_speaker_info: False to join all speakers before they are divided.
+        respect_speaker_info: do not mix the utterances of different speakers. If false, treat all utterances as utterances of one speaker before they are divided.
 
     Returns:
         The exit status.

@@ -295,7 +295,12 @@ def _reads_entire(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur, unless it exists and has all recordings, and return the exit status 0.
 
-    Kaldi's options have no effect on the result.
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        nj: has no effect.
+        cmd: has no effect.
+        frame_shift: has no effect.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
@@ -335,7 +340,8 @@ def get_utt2num_frames(
         say: prints Kaldi's messages.
         folder: path of the directory.
         nj: number of parts of the directory, which are measured one after another.
-        frame_shift, frame_overlap: time between frames, and overlap of consecutive frames, in seconds, for durations.
+        frame_shift: time between the starts of consecutive frames in seconds, for frames from durations.
+        frame_overlap: length of a frame minus the frame shift in seconds, for frames from durations.
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:

@@ -56,8 +56,9 @@ def fix(
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        utt_extra_files, spk_extra_files: names of further files by utterance and by speaker, separated by spaces.
-        strip_cr: remove carriage returns at the ends of lines.
+        utt_extra_files: names of additional files with a line for each utterance, separated by spaces.
+        spk_extra_files: names of additional files with a line for each speaker, separated by spaces.
+        strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
     Raises:
         DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a

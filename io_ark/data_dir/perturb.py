@@ -187,6 +187,18 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
+    """Make a directory of the audio at another speed, and return the exit status.
+
+    Args:
+        say: prints Kaldi's messages.
+        factor: factor of the speed, such as 0.9.
+        source, target: paths of the directory and of the new directory.
+        include_spk_prefix: add the prefix sp<factor>- to the names of utterances and speakers. If false, the names of
+            utterances get a suffix, and speakers keep their names.
+
+    Raises:
+        DataDirError: the factor is invalid, or a file is missing.
+    """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, such as 0.9, not {factor!r}")
@@ -220,6 +232,13 @@ def perturb_speed_3way(
 
     Names at speeds 0.9 and 1.1 get a prefix, and with ``always_include_prefix`` all names. With
     ``include_spk_prefix=False``, speakers at speeds 0.9 and 1.1 keep their names.
+
+    Args:
+        say: prints Kaldi's messages.
+        source, target: paths of the directory and of the new directory.
+        always_include_prefix: add the prefix sp1.0- to the names at speed 1.0 as well.
+        include_spk_prefix: add prefixes to the names of utterances and speakers. If false, the names of utterances get
+            suffixes, and speakers keep their names.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
@@ -292,7 +311,8 @@ def perturb_volume(
         folder: path of the directory.
         reco2vol: path of a file with a factor for each recording; "" for random factors.
         write_reco2vol: path to which the factors are written; "" to write no file.
-        scale_low, scale_high: bounds of the random factors.
+        scale_low: minimum of the random factors.
+        scale_high: maximum of the random factors.
 
     Raises:
         DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input.

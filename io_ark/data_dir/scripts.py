@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -260,8 +261,24 @@ _READERS: dict[Style, OptionReader] = {
 }
 
 
+def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
+    """Return a line for each option: its flag, its meaning from the docstring of the function, and its default."""
+    arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
+    meanings: dict[str, str] = {}
+    for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
+        meanings.update(dict.fromkeys(names.split(", "), " ".join(text.split()).rstrip(".")))
+    lines = []
+    for name, value in options.items():
+        default = str(value).lower() if isinstance(value, bool) else repr(value)
+        lines.append(f"\n  {format_flag(name):<24} {meanings.get(name, '')} (default: {default})")
+    return "".join(lines)
+
+
 def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     if script.style is Style.OWN:
+        if is_command and argv[:1] in (["--help"], ["-h"]):
+            warn(f"Usage: {say.name} {script.usage}")
+            return 0
         try:
             return script.function(say, argv)
         except DataDirError as error:
@@ -271,11 +288,7 @@ def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool
     if script.command == "combine" and not is_command:
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
-        listed = "".join(
-            f"\n  {format_flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
-            for name, value in options.items()
-        )
-        warn(f"Usage: {say.name} {script.usage}{listed}")
+        warn(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
@@ -356,6 +369,11 @@ def main(name: str) -> int:
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
     say = Printer(sys.argv[0], _write)
+    if name not in SCRIPTS:  # The launcher was written by a newer version.
+        warn(
+            f"{say.name}: the installed kaldi-compat has no {name}: upgrade it, or run kaldi-compat data install again"
+        )
+        return 1
     return run_protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 
 
@@ -431,8 +449,8 @@ def run_data_command(argv: list[str]) -> int:
         name, arguments = argv[0], argv[1:]
         if name == "install" and len(set(arguments) - {"--force"}) == 1:
             [folder] = set(arguments) - {"--force"}
-            written = install(folder, force="--force" in arguments)
-            _write(f"wrote {len(written)} launchers into {folder} and {folder}/data")
+            install(folder, force="--force" in arguments)
+            _write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
             return 0
         if name == "info" and len(arguments) == 1:
             from io_ark.data_dir.directory import DataDir

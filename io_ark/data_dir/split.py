@@ -20,6 +20,12 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
 
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        number: number of parts.
+        per_utt: divide the utterances of a speaker as well, into split<n>utt/1 and so on.
+
     Raises:
         DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
     """

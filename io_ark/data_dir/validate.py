@@ -51,13 +51,14 @@ class KeyList:
 
     Attributes:
         keys: the keys.
+        field: number of the field that has the keys, from 1.
         line_count: number of lines that end with a newline.
         unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
         is_ended: True if the last line ends with a newline.
     """
 
     def __init__(self, file: str, number: int = 1) -> None:
-        self.file, self.unsorted, self.is_ended = file, 0, True
+        self.file, self.field, self.unsorted, self.is_ended = file, number, 0, True
         if number == 2:
             self.keys = sort_unique_values(file, 2)
             self.line_count = len(self.keys)
@@ -115,7 +116,7 @@ class Check(DataFiles):
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
+            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
             if key == before:
                 problem = "is a duplicate key: remove one of the lines"
             raise self.say.fail(
@@ -135,7 +136,11 @@ class Check(DataFiles):
             self.say("differ, partial diff is:")
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
-        advice = f"is missing, but is in {has.file}: add the key, or let fix_data_dir.sh remove the key"
+        add = "add the key"
+        if lacks.field == 2:  # The recordings of segments.
+            recording = decode_key(key or b"")
+            add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
+        advice = f"is missing, but is in {has.file}: {add}, or let fix_data_dir.sh remove the key"
         raise self.say.fail("", advice, lacks.file, number, key)
 
     def check_values(self, name: str) -> None:
@@ -264,7 +269,9 @@ def validate(
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        no_feats, no_wav, no_text: do not require feats.scp, wav.scp or text. With ``no_text``, text is not checked.
+        no_feats: do not require feats.scp. If the file exists, it is checked.
+        no_wav: do not require wav.scp. If the file exists, it is checked.
+        no_text: do not require or check text.
         no_spk_sort: do not require that the speakers in utt2spk are sorted.
         non_print: accept unprintable characters in text.
 

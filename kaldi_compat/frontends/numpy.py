@@ -30,7 +30,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step, StepKind
-from kaldi_compat.functional.checks import check_list, refuse_lengths
+from kaldi_compat.functional.checks import check_list, make_chunk_error, refuse_lengths
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
@@ -213,7 +213,7 @@ class FrontendStream:
             AudioError: the chunk has another shape or type, or NaN.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
-            raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+            raise make_chunk_error(samples, expects_tensor=False)
         rate = self.frontend.sampling_rate
         refuse_lengths(lengths, f"This front end takes audio at {rate} Hz: resample audio at another rate")
         chunk = scale_to_unit(samples)

@@ -85,6 +85,21 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
         )
 
 
+def name_conversion(samples: Any, *, to_tensor: bool) -> str:
+    """Return the call that converts ``samples`` to an array or a tensor. Bytes are taken as 16-bit samples."""
+    if isinstance(samples, (bytes, bytearray, memoryview)):
+        return "torch.frombuffer(bytearray(data), dtype=torch.int16)" if to_tensor else "np.frombuffer(data, np.int16)"
+    return "torch.as_tensor" if to_tensor else "np.asarray"
+
+
+def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
+    """Return the error for a chunk of a stream that is not a tensor, or not an array ``(T,)``."""
+    if isinstance(chunk, np.ndarray) and not expects_tensor:
+        return AudioError(f"a chunk must be an array (T,), not {chunk.shape}: make a stream for each utterance")
+    kind, convert = "a tensor" if expects_tensor else "an array (T,)", name_conversion(chunk, to_tensor=expects_tensor)
+    return AudioError(f"a chunk must be {kind}, not {type(chunk).__name__}: convert it with {convert}")
+
+
 def refuse_lengths(lengths: Any, advice: str) -> None:
     """Raise an error if a stream of one utterance is called with lengths.
 
@@ -147,12 +162,13 @@ def check_list(
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     utterances = list(items) if isinstance(items, Iterable) else [items]
-    what, make = ("array", "np.asarray") if kind is np.ndarray else ("tensor", "torch.from_numpy")
+    what, make = "array" if kind is np.ndarray else "tensor", name_conversion(items, to_tensor=kind is not np.ndarray)
     one = "an array" if what == "array" else "a tensor"
     for item in utterances:
         expected = f"expected {one}, or a list with {one} {shape} for each utterance"
         if not isinstance(item, kind):
-            raise error(f"{expected}, not {type(item).__name__}: convert the input with {make}")
+            kind_passed = type(items if isinstance(items, (bytes, bytearray, memoryview)) else item).__name__
+            raise error(f"{expected}, not {kind_passed}: convert the input with {make}")
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:

@@ -7,7 +7,8 @@ matrix; a batch has ``(..., 2, dim + 1)``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,15 @@ def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tup
     return astype(scale, dtype), astype(-(mean * scale), dtype)
 
 
+def refuse_tables(statistics: Any) -> None:
+    """Raise FeatureError if statistics are a table of matrices or the name of a file, instead of one matrix."""
+    if isinstance(statistics, (str, bytes, os.PathLike, Mapping)):
+        raise FeatureError(
+            f"CMVN statistics must be one matrix (2, dim + 1), not {type(statistics).__name__}: "
+            "pass for example io_ark.load_scp(FILE)[SPEAKER]"
+        )
+
+
 def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     """Check that statistics can be applied to features.
 
@@ -255,6 +265,7 @@ def apply_cmvn(
     options = make_options("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
+    refuse_tables(statistics)
     matrix = convert_like(statistics, features)
     check_statistics(matrix, features.shape[-1], options)
     return apply_normalization(features, matrix, options)
@@ -469,6 +480,7 @@ def online_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("online_cmvn", OnlineCmvnOptions, options, changes)
+    refuse_tables(statistics)
     corpus = convert_like(statistics, features)
     check_statistics(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)

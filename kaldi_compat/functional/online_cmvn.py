@@ -19,6 +19,7 @@ from kaldi_compat.functional.cmvn import (
     apply_normalization,
     check_statistics,
     compute_mean_and_variance,
+    refuse_tables,
     replace_statistics,
 )
 from kaldi_compat.options.base import ConstructorSignature, make_options
@@ -43,6 +44,7 @@ class OnlineCmvn:
         changes: single options by name, which replace those in ``options``.
 
     Raises:
+        FeatureError: the statistics are a table or the name of a file.
         OptionError: the options are invalid.
 
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics
@@ -65,6 +67,7 @@ class OnlineCmvn:
     ) -> None:
         self.options = make_options("OnlineCmvn", OnlineCmvnOptions, options, changes)
         self.skip_dims = tuple(skip_dims)
+        refuse_tables(statistics)
         self._corpus = np.asarray(statistics, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)

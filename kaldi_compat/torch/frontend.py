@@ -24,7 +24,7 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import detect_tracing
-from kaldi_compat.functional.checks import CheckedAudio, check_list
+from kaldi_compat.functional.checks import CheckedAudio, check_list, make_chunk_error
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
@@ -248,7 +248,7 @@ class FrontendStream(StreamCall):
             AudioError: the chunk has a wrong shape or type, or is on a CPU and has NaN.
         """
         if not isinstance(chunk, Tensor):
-            raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
+            raise make_chunk_error(chunk, expects_tensor=True)
         audio = scale_to_unit(chunk)
         if audio.device.type == "cpu" and audio.numel() and lengths is None:
             check_values(audio)

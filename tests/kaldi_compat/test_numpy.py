@@ -160,6 +160,8 @@ def test_dithering_is_repeated_by_the_same_generator() -> None:
         (lambda f: f([np.zeros(800)], [800]), "lengths describe a padded batch"),
         (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "vtln_warp has the shape"),
         (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
+        (lambda f: f.stream()(bytes(800)), r"not bytes: convert it with np.frombuffer\(data, np.int16\)"),
+        (lambda f: f(bytes(800)), r"not bytes: convert the input with np.frombuffer\(data, np.int16\)"),
         (lambda f: f("a.wav"), "expected an array, or a list with an array"),
         (
             lambda f: f(io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))),

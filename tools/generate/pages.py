@@ -10,6 +10,7 @@ from pathlib import Path
 
 import io_ark
 from benchmarks import figures
+from io_ark.data_dir import DataDir
 from io_ark.data_dir.scripts import SCRIPTS
 from kaldi_compat import list_presets
 from kaldi_compat.dump.arguments import list_programs, summarize_usage
@@ -18,6 +19,7 @@ from kaldi_compat.frontends import Preset
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _PROGRAMS = re.compile(r"(?<=<!-- programs -->\n).*?(?=<!-- end of programs -->\n)", flags=re.S)
+_SCRIPTS = re.compile(r"(?<=<!-- scripts -->\n).*?(?=<!-- end of scripts -->\n)", flags=re.S)
 _FAMILY = re.compile(r"^(\| \[[^]]+\]\(([\w-]+)\.md\) \|) `.*` \|$", flags=re.M)
 
 
@@ -33,6 +35,7 @@ def pages() -> list[Path]:
 def source(path: Path) -> str:
     """Return the text of a page with its figures, counts and tables brought up to date."""
     text = _PROGRAMS.sub(lambda _: format_programs(), figures.page(path))
+    text = _SCRIPTS.sub(lambda _: format_scripts(), text)
     text = _FAMILY.sub(lambda row: f"{row[1]} {', '.join(f'`{name}`' for name in _list_family(row[2]))} |", text)
     for words, count in counts().items():
         text = re.sub(rf"\b\d[\d,]*(?=\s+{words})", f"{count:,}", text)
@@ -76,6 +79,21 @@ def format_programs() -> str:
     """Return a table with the name of each program and the first sentence of its usage."""
     rows = (f"| `{name}` | {summarize_usage(program.text)} |\n" for name, program in list_programs().items())
     return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
+
+
+@functools.cache
+def format_scripts() -> str:
+    """Return a table of Kaldi's scripts with the commands and the methods that do the same."""
+    # The command "filter" prints lines, unlike the method of this name.
+    methods = {script.command: script.command.replace("-", "_") for script in SCRIPTS.values()}
+    methods.update({"utt2num-frames": "num_frames", "filter": ""})
+    rows = ["| script | `kaldi-compat data` | method of `DataDir` |\n", "|---|---|---|\n"]
+    for name, script in SCRIPTS.items():
+        method = methods[script.command]
+        has_method = bool(method) and callable(getattr(DataDir, method, None))
+        cells = (name, script.command, method if has_method else "")
+        rows.append(f"| {' | '.join(f'`{cell}`' if cell else '' for cell in cells)} |\n")
+    return "".join(rows)
 
 
 def _list_family(family: str) -> list[str]:

@@ -12,6 +12,8 @@ from kaldi_compat.frontends.preset import FEATURES, FORMAT_VERSION, SET_BY_PRESE
 from kaldi_compat.frontends.steps import STEPS
 from kaldi_compat.options.declaration import get_info
 
+# Pages of docs/frontends that describe presets.
+FAMILIES = ("asr", "audio-events", "funasr", "speakers", "transformers")
 NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 ABOUT = {
     "format": "version of this format",
@@ -32,9 +34,18 @@ ABOUT = {
 }
 
 
+def check_family(preset: Preset) -> None:
+    """Raise ValueError unless the family of a preset is a page of ``docs/frontends``."""
+    if preset.family not in FAMILIES:
+        raise ValueError(f"{preset.name}: family must be one of {', '.join(FAMILIES)}, not {preset.family!r}")
+
+
 def presets() -> str:
     """Return the text of ``kaldi_compat/frontends/presets.json``."""
-    by_name = {name: convert_to_dict(Preset.of(name)) for name in list_presets()}
+    loaded = [Preset.of(name) for name in list_presets()]
+    for preset in loaded:
+        check_family(preset)
+    by_name = {preset.name: convert_to_dict(preset) for preset in loaded}
     return json.dumps({"format": FORMAT_VERSION, "presets": by_name}, indent=1, allow_nan=False) + "\n"
 
 

@@ -24,6 +24,7 @@ from kaldi_compat.functional.cmvn import (
     apply_online_normalization,
     apply_own_cmvn,
     check_statistics,
+    refuse_tables,
     replace_statistics,
     sliding_cmvn,
 )
@@ -196,6 +197,7 @@ class _WithStatistics(PostProcessing):
 
     def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
         """Return statistics as a matrix (2, dim + 1) in double precision."""
+        refuse_tables(statistics)
         values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
         matrix = torch.from_numpy(np.array(values, np.float64))
         if matrix.ndim != 2:

@@ -20,7 +20,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_samples
+from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_samples, make_chunk_error
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
@@ -116,7 +116,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
-            raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
+            raise make_chunk_error(chunk, expects_tensor=True)
         if self.item_axes:
             check_plain(chunk, AudioError)
         else:

@@ -36,18 +36,16 @@ struct Frontend {
 
 impl Frontend {
     /// Make the front end of a preset, with some options changed.
-    fn from_preset(name: &str, changes: &[(&str, Option<&str>)]) -> Result<Self, String> {
+    fn from_preset(name: &str, changes: &[(&str, &str)]) -> Result<Self, String> {
         let text = |text: &str| CString::new(text).map_err(|error| error.to_string());
         let mut options = vec![0u64; unsafe { kf_options_size() }.div_ceil(8)]; // aligned as C aligns it
         let options: *mut c_void = options.as_mut_ptr().cast();
         unsafe {
             options.cast::<u32>().write(kf_options_size() as u32);
-            check(kf_from_preset(text(name)?.as_ptr(), options))?;
+            check(kf_from_preset(text(name)?.as_ptr(), options)).map_err(|error| format!("{name}: {error}"))?;
             check(kf_set_statistics(options, ptr::null(), ptr::null(), 0))?; // without the model's own normalization
             for (name, value) in changes {
-                let value = value.map(text).transpose()?;
-                let pointer = value.as_ref().map_or(ptr::null(), |value| value.as_ptr()); // NULL for a line such as `--name`
-                check(kf_set(options, text(name)?.as_ptr(), pointer))?;
+                check(kf_set(options, text(name)?.as_ptr(), text(value)?.as_ptr())).map_err(|error| format!("{name}: {error}"))?;
             }
             let (mut size, mut object) = (0, ptr::null_mut());
             check(kf_size(options, &mut size))?;
@@ -75,10 +73,10 @@ impl Frontend {
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (preset, changes) = arguments.split_first().ok_or("usage: fbank PRESET [OPTION=VALUE]... < samples.raw")?;
-    let changes: Vec<(&str, Option<&str>)> = changes
+    let changes: Vec<(&str, &str)> = changes
         .iter()
-        .map(|word| word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value))))
-        .collect();
+        .map(|word| word.split_once('=').ok_or(format!("{word}: write OPTION=VALUE")))
+        .collect::<Result<_, _>>()?;
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.starts_with(b"RIFF") {

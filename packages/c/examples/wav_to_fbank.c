@@ -78,12 +78,15 @@ int main(int argc, char **argv) {
     }
     kf_options options;
     options.struct_size = sizeof options;
-    check(kf_from_preset(argv[1], &options));
+    const kf_status status = kf_from_preset(argv[1], &options);
+    if (status != KF_OK) fail(argv[1], kf_strerror(status));
     options.statistics = NULL; /* Omit the normalization with the model's statistics. */
     for (char **option = argv + 3; *option; option++) {
         char *value = strchr(*option, '=');
-        if (value) *value++ = 0;
-        check(kf_set(&options, *option, value));
+        if (!value) fail(*option, "write OPTION=VALUE");
+        *value++ = 0;
+        const kf_status result = kf_set(&options, *option, value);
+        if (result != KF_OK) fail(*option, kf_strerror(result));
     }
     int64_t count, rows;
     int16_t *samples = read_wave(argv[2], options.sample_frequency, &count);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import struct
 import subprocess
@@ -123,6 +124,35 @@ def test_chunks_of_wave_files_are_walked_and_other_formats_refused(examples: dic
         stream.write(wave_file(wave_format() + b"data" + struct.pack("<I", 2 * count)))
         stream.truncate(44 + 2 * count)
     assert len(printed([program, "zipformer", file, "frame_shift=10000", "snip_edges=1"])) == 180
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["zipformer", "num_mel_binz=40"], "num_mel_binz: no option or preset has this name"),
+        (["zipformer", "num_mel_bins=forty"], "num_mel_bins: an option is not a finite number"),
+        (["zipformer", "num_mel_bins"], "num_mel_bins: write OPTION=VALUE"),
+        (["zipfromer"], "zipfromer: no option or preset has this name"),
+    ],
+)
+def test_errors_name_the_word(examples: dict[str, Path], tmp_path: Path, words: list[str], reason: str) -> None:
+    file = tmp_path / "a.wav"
+    file.write_bytes(wave_file(wave_format() + DATA))
+    for command in ([examples["online"], *words], [examples["wav_to_fbank"], words[0], file, *words[1:]]):
+        ended = subprocess.run(command, input="", capture_output=True, text=True)
+        assert ended.returncode == 1 and f": {reason}" in ended.stderr and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_examples_of_the_readme_compile(tmp_path: Path, language: str) -> None:
+    blocks = re.findall("```c\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    lines = "".join(blocks).splitlines()
+    includes = [line for line in lines if line.startswith("#")]
+    body = ["int main(void) {", "float samples[1600] = {0};", "int64_t count = 1600;", *lines, "return 0; }"]
+    source = "\n".join(includes + [line for line in body if not line.startswith("#")])
+    standard = {"c": "-std=c99", "c++": "-std=c++17"}[language]
+    compiled(tmp_path, source + "\n", "-x", language, standard, "-Wall", "-Wextra", "-Werror")
 
 
 def test_a_wave_file_is_no_raw_audio(examples: dict[str, Path]) -> None:

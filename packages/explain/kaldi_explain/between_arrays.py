@@ -56,7 +56,9 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
         relations += sorted(_list_relations(explained, source, words, tolerance), key=lambda relation: relation.cost)
     if not relations:
         columns = f"{target.shape[1]} and {features.shape[1]} columns"
-        raise FeatureError(f"features of {columns} cannot be mapped to each other: pass arrays of the same feature")
+        raise FeatureError(
+            f"features of {columns} cannot be mapped to each other: pass arrays of the same feature, or the audio"
+        )
     return next((relation for relation in relations if relation.residual <= tolerance), relations[0])
 
 

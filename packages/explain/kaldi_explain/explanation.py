@@ -16,8 +16,9 @@ import numpy.typing as npt
 from kaldi_compat import plot
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.frontends.description import describe_rows
 from kaldi_compat.frontends.numpy import Frontend
-from kaldi_compat.frontends.preset import list_presets
+from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.options.base import require
 from kaldi_explain import arrangements, files, fits, settling, work
 from kaldi_explain.answers import Answer, complete
@@ -26,7 +27,7 @@ from kaldi_explain.between_arrays import relate
 from kaldi_explain.calls import describe_library_call
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.models import FeatureModel
-from kaldi_explain.sources import AudioSource, check_audio, split_channels
+from kaldi_explain.sources import AudioSource, check_audio, count_clipped, split_channels
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import compute_energies
 from kaldi_explain.work import Budget
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 HINT = "try another recording or sampling rate"
+NO_AUDIO_HINT = "pass the audio instead, to find how the array was computed"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Explanation:
         is_certain: True if the feature, the options and the steps were verified for nearly all places of the array.
             False if the options and the steps are guesses.
         in_time: False if the search ended because its budget of work was used up.
+        is_slow: True if the limit of processor time ended the search, and not the limit of work.
+        hint: advice if the array is not explained.
         computed, given: the explained features and the part of the array that they explain, both (frames, dim).
         call: call of librosa, torchaudio, transformers or python_speech_features that computes the array, or "".
         certain, guessed: descriptions of the options if ``is_certain`` is False. An option is certain if every other
@@ -78,6 +82,8 @@ class Explanation:
     call: str = ""
     certain: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
+    is_slow: bool = False
+    hint: str = HINT
 
     @property
     def verdict(self) -> Verdict:
@@ -87,16 +93,26 @@ class Explanation:
     @property
     def cause(self) -> str:
         """Description of the feature and the steps, without numbers that depend on the recording."""
-        feature = f"preset {self.preset}" if self.preset else "" if self.variant is None else str(self.variant)
+        return self._describe_cause("")
+
+    def _describe_cause(self, description: str) -> str:
+        """Return :attr:`cause`, with a description after the name of the preset."""
+        preset = f"preset {self.preset}{description}"
+        feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
+    def _describe_end(self) -> str:
+        if self.is_slow:
+            return f"the search stopped after {THRESHOLDS.seconds:g} s of processor time: try again on an idle machine"
+        return "the search stopped at its limit of work, before it had tried all options"
+
     def __str__(self) -> str:
-        ended = (
-            "" if self.in_time or self.is_certain else f" (the search ended: an answer takes {THRESHOLDS.seconds:g} s)"
-        )
+        ended = "" if self.in_time or self.is_certain else f" ({self._describe_end()})"
         if self.is_exact:
+            name = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
-            return f"{self.cause}{call}: largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
+            difference = f"largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
+            return f"{self._describe_cause(name)}{call}: {difference}"
         if not len(self.computed):
             return f"not explained: {self.cause}{ended}"
         hint, text = "", f"not explained; the nearest is: {self.cause}"
@@ -104,7 +120,9 @@ class Explanation:
             kind = f"{self.variant.kind} of this audio, most like " if self.variant and not self.is_certain else ""
             text = f"partly explained: {kind}{self.cause}; left: {self.left}"
         elif self.variant:
-            hint = f"; {HINT}"
+            hint = f"; {self.hint}"
+        elif not self.preset:
+            hint = f"; {NO_AUDIO_HINT}"
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
         return f"{text}{self._describe_guesses()}: largest difference {self.residual:.2g}{where}{hint}{ended}"
 
@@ -212,6 +230,22 @@ def explain_without_presets(
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
 
 
+def _describe_preset(name: str) -> str:
+    """Return the feature and the steps of a preset."""
+    rows = describe_rows(Preset.of(name))
+    names = [row for row, _ in rows]
+    parts = [text for _, text in rows[names.index("feature") : names.index("input")]]
+    return "; ".join(part for part in parts if part != "none")
+
+
+def _make_hint(recording: npt.NDArray[Any]) -> str:
+    """Return advice for an array that this recording does not explain."""
+    if count := count_clipped(recording):
+        remark = f"the audio has {count} samples at its extremes"
+        return f"{remark}; if the features are of unclipped audio, nothing can match"
+    return HINT
+
+
 def _refuse(why: str, target: Doubles) -> Explanation:
     return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
 
@@ -246,14 +280,15 @@ def _search(
 
     finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
     best = finder.find()
+    hint = _make_hint(recording)
     compute_energies.cache_clear()  # The cache would keep the recording in memory.
     if best is None:
-        why = f"no feature of this audio was found that resembles it; {HINT}"
-        return replace(_refuse(why, target), in_time=not budget.is_exhausted)
+        why = f"no feature of this audio was found that resembles it; {hint}"
+        return replace(_refuse(why, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
-    return replace(explanation, in_time=not budget.is_exhausted)
+    return replace(explanation, in_time=not budget.is_exhausted, is_slow=budget.is_slow, hint=hint)
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:

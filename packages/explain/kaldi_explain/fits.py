@@ -187,10 +187,14 @@ def _list_maps(
         inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
             offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
-            text = f"{name}{name and '; '}plus a number for each column (global mean)"
+            text = f"{name}{name and '; '}plus a number for each column (mean of a speaker or corpus)"
             yield text, slope * features + offsets, COLUMN_WORDS
         slopes[columns], offsets[columns] = line(cell_features, cell_targets, inside)
-        yield "times and plus a number for each column (global CMVN)", slopes * features + offsets, COLUMN_WORDS
+        yield (
+            "times and plus a number for each column (CMVN of a speaker or corpus)",
+            slopes * features + offsets,
+            COLUMN_WORDS,
+        )
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:

@@ -129,6 +129,18 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     return recording
 
 
+def count_clipped(recording: npt.NDArray[Any]) -> int:
+    """Count the samples in runs of three or more that are equal to the maximum or the minimum of a channel."""
+    extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
+    varies = recording.max(-1) > recording.min(-1)
+    same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]
+    middle = same[:, 1:] & same[:, :-1]
+    clipped = np.zeros(recording.shape, bool)
+    for shift in range(3):
+        clipped[:, shift : shift + middle.shape[1]] |= middle
+    return int(clipped.sum())
+
+
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
     """Return the channels of a recording, and their mean."""
     count, length = recording.shape

@@ -25,7 +25,7 @@ class Budget:
     def __init__(self, seconds_of_audio: float) -> None:
         settling = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
         answering = float(np.clip(0.05 * seconds_of_audio, 0.1, 0.5))
-        self.is_exhausted = False
+        self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0
         self._end_of_settling = THRESHOLDS.seconds - answering
@@ -46,6 +46,7 @@ class Budget:
     def is_search_over(self) -> bool:
         """Return True if the search has used its share of the budget."""
         is_over = self._read() > self._end_of_search
+        self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
         return is_over
 

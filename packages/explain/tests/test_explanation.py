@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import re
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
@@ -124,7 +125,10 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "Whisper": (lambda: MADE / np.log(10) / 4 + 1, "as in Whisper"),
     "offset and scale": (lambda: (MADE + 4.5) / 9, "times 0.111111, plus 0.5"),
     "AST": (lambda: (MADE + 4.268) / 9.138, "as in AST"),
-    "global": (lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80), "for each column (global CMVN)"),
+    "global": (
+        lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80),
+        "for each column (CMVN of a speaker or corpus)",
+    ),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
     "decibels and a number for each column": (
         lambda: 10 / np.log(10) * MADE + np.sin(np.arange(80)),
@@ -399,6 +403,25 @@ def test_another_recording_is_suggested_where_nothing_fits() -> None:
     assert "; try another recording or sampling rate" in str(explain(NOTHING["few frames"], SAMPLES, 16000))
 
 
+def test_clipped_audio_is_named_where_nothing_fits() -> None:
+    clipped = np.clip(SAMPLES * 8.0, -6000, 6000).astype(np.int16)
+    text = str(explain(NOTHING["few frames"], clipped, 16000))
+    assert re.search(r"the audio has \d+ samples at its extremes; if the features are of unclipped audio", text), text
+
+
+def test_answer_describes_the_preset() -> None:
+    features = Frontend.from_preset("wespeaker")(SAMPLES)
+    text = str(explain(features, SAMPLES, 16000))
+    assert re.match(r"preset [\w-]+, that is fbank\(.*num_mel_bins=80.*\); ", text), text
+
+
+def test_audio_is_suggested_for_unrelated_arrays() -> None:
+    noise = np.random.default_rng(0)
+    assert "; pass the audio instead" in str(explain(noise.normal(size=(90, 20)), noise.normal(size=(90, 20))))
+    with pytest.raises(FeatureError, match="or the audio"):
+        explain(noise.normal(size=(90, 20)), noise.normal(size=(90, 13)))
+
+
 CALLS: dict[str, tuple[FeatureModel, list[str], str]] = {
     "librosa's mel spectrogram": (
         FeatureModel("fbank", 22050.0, scale=1 / 32768).change(
@@ -646,7 +669,7 @@ def test_answer_comes_in_time_on_a_slow_machine(kind: Any, monkeypatch: pytest.M
     monkeypatch.setattr("time.thread_time", lambda: now[0])
     found = explain(features, SAMPLES, 16000)
     assert not found.is_exact
-    assert not found.in_time and "the search ended: an answer takes 5 s" in str(found)
+    assert not found.in_time and "the search stopped after 5 s of processor time: try again" in str(found)
     assert 4 < now[0] <= 5
 
 
@@ -658,7 +681,7 @@ def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) 
     use = work.use
     monkeypatch.setattr(work, "use", lambda budget: (budgets.append(budget), use(budget)))
     answers = {str(explain(noisy_features(Fbank), SAMPLES, 16000)) for _ in range(2)}
-    assert len(answers) == 1 and "the search ended" in answers.pop()
+    assert len(answers) == 1 and "the search stopped at its limit of work" in answers.pop()
     assert len({budget.units for budget in budgets}) == 1
     assert 0.5e6 < budgets[0].units < 1.5 * THRESHOLDS.units_per_second
 

@@ -94,7 +94,7 @@ def install(*names: str) -> dict[str, str]:
     """
     for name in names:
         if name not in LIBRARIES:
-            raise OptionError(f"{name} has no stand-in; choose from {', '.join(sorted(LIBRARIES))}")
+            raise OptionError(_describe_unknown(name))
     finder = next((candidate for candidate in sys.meta_path if isinstance(candidate, Finder)), None)
     if finder is None:
         finder = Finder()
@@ -104,6 +104,16 @@ def install(*names: str) -> dict[str, str]:
     finder.replace_loaded()
     os.environ.update(make_environment(finder.roots))
     return replaced
+
+
+def _describe_unknown(name: str) -> str:
+    """Return the error for a library that cannot be replaced, with what to do."""
+    if name == "transformers":
+        return (
+            "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "
+            "kaldi_standins.transformers.drop_in(extractor)"
+        )
+    return f"{name} has no stand-in: choose from {', '.join(sorted(LIBRARIES))}"
 
 
 def install_from_environment() -> None:
@@ -317,22 +327,23 @@ def main(arguments: Sequence[str]) -> NoReturn:
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
-        print(f"no stand-in for {', '.join(unknown)}\n{usage}" if unknown else usage, end="", file=sys.stderr)
+        text = f"kaldi_standins: {'; '.join(map(_describe_unknown, unknown))}\n" if unknown else usage
+        print(text, end="", file=sys.stderr)
         sys.exit(2)
     for name in names:
         is_installed = importlib.util.find_spec(name) is not None
         for theirs, ours in LIBRARIES[name].items():
             verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
             verb = "has the extractors of" if _is_overlaid(theirs) else verb
-            print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
+            print(f"kaldi_standins: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
             reason = find_audio_problem()
             whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
-            print(f"kaldi_compat: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
+            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:
         os.execvpe((program or command)[0], [*program, *command], {**os.environ, **make_environment(names)})
     except OSError as error:
-        print(f"kaldi_compat: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        print(f"kaldi_standins: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(127)  # The status of a shell for a command that cannot be run.

@@ -77,7 +77,7 @@ def test_a_program_and_its_workers_have_the_stand_ins(tmp_path: Path) -> None:
     modules = ["kaldi_io", "kaldiio.matio", "omniio.kaldi", "kaldiio"]
     assert first.split() == [*(f"kaldi_standins.{each}" for each in modules), "-a", "b"]
     assert others == ["kaldi_standins.kaldi_io"] * 3
-    assert "kaldi_compat: kaldi_io is kaldi_standins.kaldi_io\n" in done.stderr
+    assert "kaldi_standins: kaldi_io is kaldi_standins.kaldi_io\n" in done.stderr
 
 
 def test_torchaudio_need_not_be_installed() -> None:
@@ -129,7 +129,7 @@ def test_extractors_of_lhotse_are_replaced(statement: str) -> None:
     done = run("-m", "kaldi_standins", "replace", "lhotse", "--", "-c", program)
     assert done.stdout.split() == ["True", "True", "True", "lhotse.features.whisper_fbank"], done.stderr
     module = "lhotse.features.kaldi.extractors"
-    assert f"kaldi_compat: {module} has the extractors of kaldi_standins.lhotse.extractors\n" in done.stderr
+    assert f"kaldi_standins: {module} has the extractors of kaldi_standins.lhotse.extractors\n" in done.stderr
 
 
 def test_lhotse_imported_before_the_switch_brings_a_warning() -> None:
@@ -207,7 +207,20 @@ def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[
         assert stopped.value.code == status
     said = capsys.readouterr()
     assert "Usage: python -m kaldi_standins replace" in said.out
-    assert said.err.endswith("kaldi_compat: cannot run nothing: No such file or directory\n")
+    assert said.err.endswith("kaldi_standins: cannot run nothing: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("transformers", "import the extractor from kaldi_standins.transformers"), ("espnet", "choose from kaldi_io, ")],
+)
+def test_unknown_library_is_one_line_with_advice(name: str, advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replace", name, "--", "x.py"])
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"kaldi_standins: {name} ") and advice in line
+    with pytest.raises(OptionError, match=advice):
+        kaldi_standins.install(name)
 
 
 def test_a_command_may_be_options_of_python() -> None:
@@ -281,7 +294,7 @@ def test_files_are_read_by_the_stand_in_where_torchaudio_cannot(tmp_path: Path) 
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.stdout == "kaldi_standins.torchaudio_package.files\n", done.stderr
     report = "torchaudio.load and save are kaldi_standins.torchaudio_package's: torchaudio 2.9.1 needs torchcodec"
-    assert done.stderr.splitlines()[-1].startswith(f"kaldi_compat: {report}")
+    assert done.stderr.splitlines()[-1].startswith(f"kaldi_standins: {report}")
 
 
 def test_a_torchaudio_for_another_torch_is_named(tmp_path: Path) -> None:

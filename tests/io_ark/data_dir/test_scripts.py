@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import DataDirError, lists, scripts, stage
+from io_ark.data_dir import DataDir, DataDirError, lists, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
 from io_ark.data_dir.stage import Printer, Stage
 
@@ -163,6 +164,40 @@ def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: An
     assert script.usage in shown and all(
         scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
     )
+    explained = re.findall(r"^  --[a-z0-9-]+ +(\w.*) \(default: ", shown, re.MULTILINE)
+    assert len(explained) == len(script.get_options(with_own=True))
+
+
+def test_every_command_has_help(capfd: Any) -> None:
+    for script in SCRIPTS.values():
+        if script.command:
+            assert run_data_command([script.command, "--help"]) == 0
+            assert capfd.readouterr().err.startswith(f"Usage: kaldi-compat data {script.command} {script.usage}")
+
+
+def test_launcher_of_a_newer_version_has_one_line(capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["utils/new_script.sh"])
+    assert scripts.main("new_script.sh") == 1
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1 and "has no new_script.sh: upgrade it" in error
+
+
+def test_install_counts_scripts(tmp_path: Path, capfd: Any) -> None:
+    assert run_data_command(["install", str(tmp_path / "utils")]) == 0
+    assert f"wrote {len(SCRIPTS)} scripts into " in capfd.readouterr().out
+
+
+def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
+    data = directory(tmp_path / "data")
+    (data / "segments").write_text("u0000 r1 0 1\nu0001 r1 1 2\nu0002 r1 2 3\n")
+    (data / "wav.scp").write_text("r1 a.wav\nr2 b.wav\n")
+    with pytest.raises(
+        DataDirError, match=r"r2: is missing, .*add a line such as `r2 r2 0 -1` \(the whole recording\)"
+    ):
+        DataDir(data).validate()
+    (data / "wav.scp").write_text("r2 b.wav\nr1 a.wav\n")
+    with pytest.raises(DataDirError, match=rf"or run kaldi-compat data fix {re.escape(str(data))}"):
+        DataDir(data).validate()
 
 
 @pytest.mark.parametrize(

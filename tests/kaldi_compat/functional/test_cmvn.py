@@ -18,12 +18,14 @@ from kaldi_compat.functional.cmvn import (
     cmvn_statistics,
     compute_mean_and_variance,
     compute_sliding_windows,
+    online_cmvn,
     replace_statistics,
     sliding_cmvn,
     weigh_two_channels,
 )
+from kaldi_compat.numpy import OnlineCmvn as ArrayOnlineCmvn
 from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
-from kaldi_compat.torch.features.postprocessing import Cmvn
+from kaldi_compat.torch.features.postprocessing import Cmvn, OnlineCmvn
 
 RANDOM = np.random.default_rng(0)
 VARS = CmvnOptions(norm_vars=True)
@@ -204,6 +206,21 @@ def test_invalid_arguments_of_the_module_are_refused() -> None:
 def test_statistics_of_a_batch_are_refused_with_what_to_do() -> None:
     with pytest.raises(FeatureError, match=r"Cmvn\(norm_vars=True\)\(features, lengths\)"):
         Cmvn(np.ones((3, 2, 5)))
+
+
+@pytest.mark.parametrize("statistics", ["cmvn.ark", {"ann": np.ones((2, 3))}], ids=["file name", "table"])
+def test_a_table_of_statistics_is_refused_with_what_to_do(statistics: Any) -> None:
+    features = np.ones((5, 2), np.float32)
+    for normalize in (
+        Cmvn,
+        OnlineCmvn,
+        ArrayOnlineCmvn,
+        lambda matrix: apply_cmvn(features, matrix),
+        lambda matrix: apply_cmvn(torch.tensor(features), matrix),
+        lambda matrix: online_cmvn(features, matrix),
+    ):
+        with pytest.raises(FeatureError, match=r"one matrix \(2, dim \+ 1\), .*load_scp\(FILE\)\[SPEAKER\]"):
+            normalize(statistics)
 
 
 def test_statistics_in_a_tensor_raise_no_warning() -> None:

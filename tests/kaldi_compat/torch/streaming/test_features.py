@@ -246,6 +246,11 @@ def test_chunk_must_be_a_tensor(chunk: object) -> None:
         FeatureStream(Fbank(dither=0.0))(chunk)  # type: ignore[arg-type]
 
 
+def test_error_for_bytes_names_the_conversion() -> None:
+    with pytest.raises(AudioError, match=r"torch.frombuffer\(bytearray\(data\), dtype=torch.int16\)"):
+        FeatureStream(Fbank(dither=0.0))(bytes(320))  # type: ignore[call-overload]
+
+
 def test_wrong_shapes_are_refused() -> None:
     stream = FeatureStream(Fbank(dither=0.0), slots=2)
     with pytest.raises(AudioError, match=r"2 slots must have the shape \(2, T\)"):
