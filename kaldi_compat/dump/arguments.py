@@ -11,7 +11,7 @@ from typing import Any
 from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
 from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
-from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, get_spectral_part
+from kaldi_compat.dump.options import FEATURES, PITCH, SCOPES, DumpOptions, Job, Layout, get_spectral_part
 from kaldi_compat.dump.sources import get_extractor_name
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
@@ -112,7 +112,18 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
                     "remove the option, or correct its name"
                 )
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
-    return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
+    job = Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
+    _refuse_unused(job)
+    return job
+
+
+def _refuse_unused(job: Job) -> None:
+    """Raise UsageError for an option that has no effect in a job."""
+    for scope in SCOPES:
+        for flag in (OWN_FLAGS[normalize(name)] for name in scope.options if not scope.includes(job)):
+            if (value := getattr(job.options, flag.field)) != flag.default:
+                text = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
+                raise UsageError(f"{text}; remove the option")
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:

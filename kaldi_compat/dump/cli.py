@@ -25,8 +25,8 @@ from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_
 from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
 from kaldi_compat.dump.inputs import InputWatch, compute_digests_of, get_stamps
-from kaldi_compat.dump.model import MATRIX, try_extractor
-from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
+from kaldi_compat.dump.model import MATRIX, Trial, try_extractor
+from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
 from kaldi_compat.dump.plan import (
     DumpPlan,
@@ -277,7 +277,9 @@ def run(job: Job) -> Outcome:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
     new_plan = None if _follows_plan(job) else _try_and_plan(job)
-    check_outputs(job, new_plan or read_plan(job.layout.plan))
+    followed_plan = new_plan or read_plan(job.layout.plan)
+    _check_kinds(job.options, followed_plan.trial)
+    check_outputs(job, followed_plan)
     with locked_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
         shards = plan.select_part(number, parts)
@@ -345,7 +347,7 @@ def _follows_plan(job: Job) -> bool:
 
 def _try_and_plan(job: Job) -> DumpPlan:
     """Try the extractor and return a new plan. No file is changed."""
-    plan, options = make_plan(job), job.options
+    plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
         for line in lines:
@@ -353,11 +355,15 @@ def _try_and_plan(job: Job) -> DumpPlan:
         used = compute_digests_of({name: Path(path) for name, path in trial.files.items()})
         inputs = plan.settings["inputs"] | used
         plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
-    if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, but {plan.trial.first} is a {kind}: leave out --cmvn")
-    if options.per_speaker and not plan.trial.vectors:
-        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
     return plan
+
+
+def _check_kinds(options: DumpOptions, trial: Trial) -> None:
+    """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
+    if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
+        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} is a {kind}: leave out --cmvn")
+    if options.per_speaker and not trial.vectors:
+        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
 
 
 @contextlib.contextmanager

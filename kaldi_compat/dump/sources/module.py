@@ -195,7 +195,12 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     """Return the extractor of a callable object. Raise DumpError if an attribute that describes it is invalid."""
     from kaldi_compat.frontends.base import PresetFrontend
 
-    name = job.feature
+    name, torch = job.feature, get_torch_extractors()
+    compiled = torch.compile_module(value) if torch and job.options.compile else value
+    if job.options.compile and (compiled is value or isinstance(value, PresetFrontend)):
+        kind = type(value).__name__
+        raise DumpError(f"--compile needs an object that is a torch.nn.Module, but {name} is a {kind}: leave out "
+                        "--compile, or call torch.compile in the constructor")  # fmt: skip
     if isinstance(value, PresetFrontend):
         return wrap_frontend(value, device)
     takes, rate, shift, max_seconds = (
@@ -207,8 +212,6 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     for attribute, number in numbers.items():
         if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
-    torch = get_torch_extractors()
-    called = torch.compile_module(value) if torch and job.options.compile else value
-    call = wrap_padded(called, device) if takes == PADDED else lambda audio, rates: called(audio)
+    call = wrap_padded(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
     rate = int(rate or DEFAULT_RATE)
     return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

@@ -134,6 +134,15 @@ def test_option_of_pitch(data: Path) -> None:
     assert "--min-f0=70" in (data / "conf" / "pitch.conf").read_text()
 
 
+def test_conf_configures_pitch_alone(data: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "mine.conf"
+    conf.write_text("--sample-frequency=16000\n--frame-shift=20\n")
+    assert run("pitch", str(data), f"--conf={conf}") == 0
+    assert (data / "conf" / "pitch.conf").read_text() == conf.read_text()
+    assert float((data / "frame_shift").read_text()) == 0.02
+    assert run("pitch", str(data), "--conf=none.conf") == 255
+
+
 @pytest.fixture
 def without_torch(tmp_path: Path) -> dict[str, str]:
     """Make an environment in which torch is not installed, for the processes that a dump starts too."""

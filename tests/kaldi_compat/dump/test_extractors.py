@@ -334,6 +334,20 @@ def test_speaker_means_are_those_of_the_recipes(data: Path) -> None:
     assert "add --pool=mean" in refused("--preset=zipformer", str(data), "--per-speaker")
 
 
+def test_resume_refuses_statistics_that_the_outputs_do_not_allow(data: Path) -> None:
+    said("--preset=wenet", str(data))
+    assert "--per-speaker needs vectors" in refused("--preset=wenet", str(data), "--resume", "--per-speaker")
+    said("--preset=wenet", "--pool=mean", str(data))
+    again = ("--preset=wenet", "--pool=mean", str(data), "--resume")
+    assert "--cmvn needs matrices" in refused(*again, "--cmvn=global")
+
+
+def test_object_that_is_not_a_torch_module_is_not_compiled(data: Path) -> None:
+    assert "--compile needs an object that is a torch.nn.Module" in refused(
+        "--module=extract.py:Mean", str(data), "--compile"
+    )
+
+
 def test_pool_and_kmeans_follow_any_matrix(data: Path, tmp_path: Path) -> None:
     from kaldi_compat import Frontend
 
