@@ -42,7 +42,9 @@ FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": "
 class DumpOptions(BaseOptions):
     """Options of a dump. Configuration files and the feature's own options decide what it computes."""
 
-    conf: str = option("", "configuration file of the feature (not of appended pitch); conf/<feature>.conf, if it exists")
+    conf: str = option(
+        "", "configuration file of the feature (not of appended pitch); conf/<feature>.conf, if it exists"
+    )
     pitch_conf: str = option("", "configuration file of compute-kaldi-pitch-feats; conf/pitch.conf, if it exists")
     pitch_postprocess_conf: str = option(
         "", "configuration file of process-kaldi-pitch-feats; Kaldi's defaults if not given"

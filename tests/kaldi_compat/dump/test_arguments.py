@@ -57,6 +57,13 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dmp"], "conform, data, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat"),
         ([], "expected the command conform, data, dump, explain, frontend, info or programs, but none was given:"),
         (["programs", "bash"], "programs takes no arguments, not 'bash'"),
+        (["dump", "vad", "data"], "there is no feature 'vad': the program compute-vad decides"),
+        (["dump", "cmvn", "data"], "there is no feature 'cmvn': add --cmvn=speaker"),
+        (["dump", "--module=a:b", "fbank", "data"], "fbank is a feature, but --module names what to compute: remove"),
+        (["dump", "mfcc", "data", "--mfcc_config", "a"], "--mfcc-config of Kaldi's scripts is --conf here"),
+        (["dump", "plp", "data", "--plp-config=a"], "--plp-config of Kaldi's scripts is --conf here"),
+        (["dump", "mfcc_pitch", "data", "--pitch-config=a"], "--pitch-config of Kaldi's scripts is --pitch-conf here"),
+        (["dump", "--cmd", "run.pl --mem 4G", "fbank", "data"], "--cmd of Kaldi's scripts is not needed: leave it out"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[
             (["dump", "fbank", "data", option], message)
@@ -110,7 +117,9 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
 def test_option_without_effect_is_refused(job: str, options: str) -> None:
     for option in options.split():
         name = option.partition("=")[0].replace("--no-", "--")
-        with pytest.raises(UsageError, match=f"^{name}=.* has no effect here: it applies only to .*; remove the option"):
+        with pytest.raises(
+            UsageError, match=f"^{name}=.* has no effect here: it applies only to .*; remove the option"
+        ):
             parse_arguments(["dump", *job.split(), "data", option])
 
 
