@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_reason
 from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
-from kaldi_compat.dump.inputs import InputWatch, compute_digests_of, get_stamps
+from kaldi_compat.dump.inputs import SCRIPT, InputWatch, compute_digests_of, get_stamps
 from kaldi_compat.dump.model import MATRIX, Trial, try_extractor
 from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
@@ -55,6 +56,7 @@ FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SECONDS_TO_END = 1.5  # Time that a job may take to clean up after a signal, before the process ends at once.
+MISSING_FILE = os.strerror(errno.ENOENT)  # End of the message about a file that does not exist.
 MAX_REASONS = 5  # Reasons of failures in the summary.
 # Text of the summary for each count of utterances in the manifests.
 NOTES = {
@@ -264,8 +266,14 @@ def run(job: Job) -> Outcome:
         from kaldi_compat.dump.ray_runner import check_cluster
 
         check_cluster(job.options.address)
-    for name in [name for name, path in job.conf_paths.items() if path is None]:
-        _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
+    named_confs = {
+        Path(name) for name in (job.options.conf, job.options.pitch_conf, job.options.pitch_postprocess_conf) if name
+    }
+    for name, path in job.conf_paths.items():
+        if path is None:
+            _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
+        elif path not in named_confs:
+            _say(f"the options of {Path(name).stem} are read from {path} in the working directory")
     if job.options.speeds:
         job = make_speed_job(job)
     if source := make_source(job):
@@ -384,6 +392,7 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
         if new_plan is None or _follows_plan(job):
             plan = read_resumed_plan(job)
+            _say_unused_shard_size(job.options, plan)
         else:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
@@ -418,6 +427,15 @@ def read_resumed_plan(job: Job) -> DumpPlan:
     return current
 
 
+def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
+    size = options.shard_utterances
+    if size and -(-plan.count // size) != len(plan.shards):
+        archives = (
+            f"{len(plan.shards)} archives of up to {format_utterances(max(shard.count for shard in plan.shards))}"
+        )
+        _say(f"--shard-utterances={size} has no effect on the existing plan, which has {archives}")
+
+
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     """Print the figures, warnings and failures of a job to standard error."""
     lines = [
@@ -434,9 +452,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
             lines.append(f"{format_utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = group_by_reason(outcome.failures)
-    lines += [
-        f"  {format_utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:MAX_REASONS]
-    ]
+    first_failures = [(len(group), *group[0]) for _, group in reasons[:MAX_REASONS]]
+    lines += [f"  {format_utterances(count)}: {reason} (first: {key})" for count, key, reason in first_failures]
+    if any(reason.endswith(MISSING_FILE) and not reason.startswith("/") for _, _, reason in first_failures):
+        lines.append(f"relative file names in {SCRIPT} are relative to the working directory, {os.getcwd()}")
     if len(reasons) > MAX_REASONS:
         lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
     if outcome.failures:

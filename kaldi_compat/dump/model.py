@@ -299,7 +299,9 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
     except DumpError:
         raise
     except Exception as error:
-        raise DumpError(f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
+        text = f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}"
+        advice = model.source.suggest_remedy(error)
+        raise DumpError(f"{text}: {advice}" if advice else text) from error
 
 
 def _find_batching(

@@ -96,13 +96,22 @@ class ModuleSource(ExtractorSource):
         try:
             target = _import_module(place)
             for part in name.split("."):
-                target = getattr(target, part)
+                target = _get_member(target, part, place)
             return _call_factory(target, device)
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {format_error(error)}"
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
+
+    def suggest_remedy(self, error: Exception) -> str:
+        if not isinstance(error, TypeError | AttributeError):
+            return ""
+        if getattr(self._object, "takes", LIST) == PADDED:
+            text = "the object is called with a tensor (B, T) and the lengths (B,)"
+            return f'{text}, because takes = "{PADDED}"' if "positional argument" in str(error) else ""
+        text = f'the object is called with a list of float32 arrays; takes = "{PADDED}" in its class'
+        return f"{text} gives it a tensor (B, T) and the lengths (B,) instead" if "list" in str(error) else ""
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of everything that the object refers to, and of environment variables."""
@@ -170,6 +179,15 @@ def _import_module(place: str) -> Any:
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _get_member(owner: Any, name: str, place: str) -> Any:
+    """Return an attribute. If a module lacks it, the :class:`DumpError` names the classes and functions there."""
+    if not inspect.ismodule(owner) or hasattr(owner, name):
+        return getattr(owner, name)
+    own = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
+    remedy = f"choose from {', '.join(own)}" if own else "it has no classes or functions of its own"
+    raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
 
 
 def _search_here() -> None:
