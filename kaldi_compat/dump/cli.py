@@ -370,6 +370,9 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
     """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} is a {kind}: leave out --cmvn")
+    if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
+        kind = trial.outputs[trial.first][0]
+        raise DumpError(f"--compress needs matrices, but {trial.first} is a {kind}: leave out --compress")
     if options.per_speaker and not trial.vectors:
         raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
 

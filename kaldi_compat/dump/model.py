@@ -223,6 +223,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     notes = list(extractor.notes)
     with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
         model.make_first_call()
+        if job.options.dtype != "float32" and get_torch_extractors() is None:
+            text = f"--dtype={job.options.dtype} has no effect on {extractor.name}, which does not use torch"
+            raise DumpError(f"{text}: leave out --dtype")
         with _explain_failure(model):
             alone, outputs = _compute_alone(model, audio, rate)
         for name in outputs:

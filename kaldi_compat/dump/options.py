@@ -137,6 +137,8 @@ class DumpOptions(BaseOptions):
         )
         require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
         require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
+        ray_assigns = f"device={self.device} names GPUs of this machine, but Ray assigns the GPUs: pass device=cuda"
+        require(self.runner != "ray" or self.device in (CPU, "cuda"), ray_assigns)
         exclusive = "pool=... and kmeans=... exclude each other (pooled vectors have no frames): pass one"
         require(not self.kmeans or not self.pool, exclusive)
         are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)

@@ -57,6 +57,10 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dmp"], "conform, data, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat"),
         ([], "expected the command conform, data, dump, explain, frontend, info or programs, but none was given:"),
         (["programs", "bash"], "programs takes no arguments, not 'bash'"),
+        (
+            ["dump", "fbank", "data", "--runner=ray", "--device=cuda:1"],
+            "--device=cuda:1 names GPUs of this machine, but Ray assigns the GPUs: pass --device=cuda",
+        ),
         (["dump", "vad", "data"], "there is no feature 'vad': the program compute-vad decides"),
         (["dump", "cmvn", "data"], "there is no feature 'cmvn': add --cmvn=speaker"),
         (["dump", "--module=a:b", "fbank", "data"], "fbank is a feature, but --module names what to compute: remove"),

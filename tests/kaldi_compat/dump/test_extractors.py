@@ -342,6 +342,12 @@ def test_resume_refuses_statistics_that_the_outputs_do_not_allow(data: Path) -> 
     assert "--cmvn needs matrices" in refused(*again, "--cmvn=global")
 
 
+def test_precision_of_an_object_without_torch_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kaldi_compat.dump.model.get_torch_extractors", lambda: None)
+    again = ("--module=extract.py:Mean", str(data), "--dtype=float16")
+    assert "--dtype=float16 has no effect on Mean, which does not use torch" in refused(*again)
+
+
 def test_object_that_is_not_a_torch_module_is_not_compiled(data: Path) -> None:
     assert "--compile needs an object that is a torch.nn.Module" in refused(
         "--module=extract.py:Mean", str(data), "--compile"
@@ -410,6 +416,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "none is not a folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
+        (["--module=extract.py:Mean", "--compress", "--pool=mean"], "--compress needs matrices, but means is a vector"),
         (["--module=extract.py:Nix"], "extract.py has no 'Nix': choose from Mean, Faulty, "),
         (["--module=plain.py:Net"], 'a list of float32 arrays; takes = "padded" in its class gives it a tensor (B, T)'),
         (["--module=plain.py:Padded"], "is called with a tensor (B, T) and the lengths (B,), because takes"),
@@ -422,8 +429,8 @@ def test_mistakes_are_one_line_at_the_start_and_leave_no_file(
 ) -> None:
     Path("exits.py").write_text("raise SystemExit(3)\n")
     Path("plain.py").write_text(
-        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.unfold(1, 4, 4)\n\n\n"
-        "class Padded(Net):\n    takes = 'padded'\n"
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.unfold(1, 4, 4)\n"
+        "\n\nclass Padded(Net):\n    takes = 'padded'\n"
     )
     before = sorted(data.rglob("*"))
     assert message in refused(*arguments, str(data))
