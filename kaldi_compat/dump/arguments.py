@@ -6,12 +6,15 @@ import importlib.metadata
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
 from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
-from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, get_spectral_part
+from kaldi_compat.dump.inputs import SCRIPT
+from kaldi_compat.dump.options import FEATURES, PITCH, SCOPES, SPECTRAL, DumpOptions, Job, Layout, get_spectral_part
 from kaldi_compat.dump.sources import get_extractor_name
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
@@ -65,6 +68,18 @@ Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if t
 command line, 130 after Ctrl-C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
 reasons.
 """
+# Options of Kaldi's scripts that have a different name here.
+SCRIPT_OPTIONS = {
+    **{f"{feature}-config": "conf" for feature in SPECTRAL},
+    "pitch-config": "pitch-conf",
+    "pitch-postprocess-config": "pitch-postprocess-conf",
+}
+# Advice for words that are not features, but the topics of Kaldi's scripts.
+OTHER_PROGRAMS = {
+    "vad": "the program compute-vad decides which frames have speech: compute-vad --config=conf/vad.conf "
+    "scp:<data>/feats.scp ark,scp:vad.ark,<data>/vad.scp",
+    "cmvn": "add --cmvn=speaker to the dump of a feature, or run compute-cmvn-stats",
+}
 HELP = "kaldi-compat dump --help explains the command line"
 
 
@@ -83,6 +98,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
     flags = any_feature | (get_feature_flags(first) if first in FEATURES else {})
+    _refuse_script_options(words)
     line = parse(words, flags, CommonOptions)
     if line.standard.help:
         return format_usage(DUMP_USAGE, DumpOptions, CommonOptions)
@@ -90,6 +106,9 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         return format_version("kaldi-compat")
     options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     leading = [] if options.source else ["<feature>"]
+    if options.source and line.arguments[:1] and _is_feature(line.arguments[0]):
+        name = line.arguments[0]
+        raise UsageError(f"{name} is a feature, but --{options.source} names what to compute: remove {name}")
     if not len(leading) < len(line.arguments) <= len(leading) + 3:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
@@ -112,7 +131,33 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
                     "remove the option, or correct its name"
                 )
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
-    return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
+    job = Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
+    _refuse_unused(job)
+    return job
+
+
+def _refuse_script_options(words: Sequence[str]) -> None:
+    """Raise UsageError for an option that only Kaldi's scripts have. The message names the option of the dump."""
+    for word in takewhile(lambda word: word != "--", words):
+        name = normalize(word[2:].partition("=")[0])
+        if name in SCRIPT_OPTIONS:
+            raise UsageError(f"--{name} of Kaldi's scripts is --{SCRIPT_OPTIONS[name]} here")
+        if name == "cmd":
+            raise UsageError("--cmd of Kaldi's scripts is not needed: leave it out; --nj starts processes on this "
+                             "machine, and --shard divides the work among the jobs of a cluster")  # fmt: skip
+
+
+def _is_feature(argument: str) -> bool:
+    return argument in FEATURES and not Path(argument, SCRIPT).exists()
+
+
+def _refuse_unused(job: Job) -> None:
+    """Raise UsageError for an option that has no effect in a job."""
+    for scope in SCOPES:
+        for flag in (OWN_FLAGS[normalize(name)] for name in scope.options if not scope.includes(job)):
+            if (value := getattr(job.options, flag.field)) != flag.default:
+                text = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
+                raise UsageError(f"{text}; remove the option")
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:
@@ -129,6 +174,8 @@ def _suggest_feature(feature: str) -> str:
 
     if feature in list_presets():
         return f"it is a preset: kaldi-compat dump --preset {feature} <data>"
+    if feature in OTHER_PROGRAMS:
+        return OTHER_PROGRAMS[feature]
     known = find_nearest_name(feature, FEATURES)
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 

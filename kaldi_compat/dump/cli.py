@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -24,9 +25,9 @@ from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_reason
 from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
-from kaldi_compat.dump.inputs import InputWatch, compute_digests_of, get_stamps
-from kaldi_compat.dump.model import MATRIX, try_extractor
-from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
+from kaldi_compat.dump.inputs import SCRIPT, InputWatch, compute_digests_of, get_stamps
+from kaldi_compat.dump.model import MATRIX, Trial, try_extractor
+from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
 from kaldi_compat.dump.plan import (
     DumpPlan,
@@ -55,6 +56,7 @@ FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SECONDS_TO_END = 1.5  # Time that a job may take to clean up after a signal, before the process ends at once.
+MISSING_FILE = os.strerror(errno.ENOENT)  # End of the message about a file that does not exist.
 MAX_REASONS = 5  # Reasons of failures in the summary.
 # Text of the summary for each count of utterances in the manifests.
 NOTES = {
@@ -264,8 +266,14 @@ def run(job: Job) -> Outcome:
         from kaldi_compat.dump.ray_runner import check_cluster
 
         check_cluster(job.options.address)
-    for name in [name for name, path in job.conf_paths.items() if path is None]:
-        _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
+    named_confs = {
+        Path(name) for name in (job.options.conf, job.options.pitch_conf, job.options.pitch_postprocess_conf) if name
+    }
+    for name, path in job.conf_paths.items():
+        if path is None:
+            _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
+        elif path not in named_confs:
+            _say(f"the options of {Path(name).stem} are read from {path} in the working directory")
     if job.options.speeds:
         job = make_speed_job(job)
     if source := make_source(job):
@@ -277,7 +285,9 @@ def run(job: Job) -> Outcome:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
     new_plan = None if _follows_plan(job) else _try_and_plan(job)
-    check_outputs(job, new_plan or read_plan(job.layout.plan))
+    followed_plan = new_plan or read_plan(job.layout.plan)
+    _check_kinds(job.options, followed_plan.trial)
+    check_outputs(job, followed_plan)
     with locked_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
         shards = plan.select_part(number, parts)
@@ -345,7 +355,7 @@ def _follows_plan(job: Job) -> bool:
 
 def _try_and_plan(job: Job) -> DumpPlan:
     """Try the extractor and return a new plan. No file is changed."""
-    plan, options = make_plan(job), job.options
+    plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
         for line in lines:
@@ -353,11 +363,18 @@ def _try_and_plan(job: Job) -> DumpPlan:
         used = compute_digests_of({name: Path(path) for name, path in trial.files.items()})
         inputs = plan.settings["inputs"] | used
         plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
-    if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, but {plan.trial.first} is a {kind}: leave out --cmvn")
-    if options.per_speaker and not plan.trial.vectors:
-        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
     return plan
+
+
+def _check_kinds(options: DumpOptions, trial: Trial) -> None:
+    """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
+    if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
+        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} is a {kind}: leave out --cmvn")
+    if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
+        kind = trial.outputs[trial.first][0]
+        raise DumpError(f"--compress needs matrices, but {trial.first} is a {kind}: leave out --compress")
+    if options.per_speaker and not trial.vectors:
+        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
 
 
 @contextlib.contextmanager
@@ -378,12 +395,13 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
         if new_plan is None or _follows_plan(job):
             plan = read_resumed_plan(job)
+            _say_unused_shard_size(job.options, plan)
         else:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
                 _say(f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them")
-            plan = new_plan
+            plan = replace(new_plan, is_new=True)
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
@@ -412,6 +430,15 @@ def read_resumed_plan(job: Job) -> DumpPlan:
     return current
 
 
+def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
+    size = options.shard_utterances
+    if size and -(-plan.count // size) != len(plan.shards):
+        archives = (
+            f"{len(plan.shards)} archives of up to {format_utterances(max(shard.count for shard in plan.shards))}"
+        )
+        _say(f"--shard-utterances={size} has no effect on the existing plan, which has {archives}")
+
+
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     """Print the figures, warnings and failures of a job to standard error."""
     lines = [
@@ -428,9 +455,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
             lines.append(f"{format_utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = group_by_reason(outcome.failures)
-    lines += [
-        f"  {format_utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:MAX_REASONS]
-    ]
+    first_failures = [(len(group), *group[0]) for _, group in reasons[:MAX_REASONS]]
+    lines += [f"  {format_utterances(count)}: {reason} (first: {key})" for count, key, reason in first_failures]
+    if any(reason.endswith(MISSING_FILE) and not reason.startswith("/") for _, _, reason in first_failures):
+        lines.append(f"relative file names in {SCRIPT} are relative to the working directory, {os.getcwd()}")
     if len(reasons) > MAX_REASONS:
         lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
     if outcome.failures:

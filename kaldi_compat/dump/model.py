@@ -226,6 +226,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     notes = list(extractor.notes)
     with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
         model.make_first_call()
+        if job.options.dtype != "float32" and get_torch_extractors() is None:
+            text = f"--dtype={job.options.dtype} has no effect on {extractor.name}, which does not use torch"
+            raise DumpError(f"{text}: leave out --dtype")
         with _explain_failure(model):
             alone, outputs = _compute_alone(model, audio, rate)
         for name in outputs:
@@ -302,7 +305,9 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
     except DumpError:
         raise
     except Exception as error:
-        raise DumpError(f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
+        text = f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}"
+        advice = model.source.suggest_remedy(error)
+        raise DumpError(f"{text}: {advice}" if advice else text) from error
 
 
 def _find_batching(
@@ -399,11 +404,24 @@ class PreparedAudio(NamedTuple):
     rate: float  # Sampling rate in Hz.
 
 
-def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str) -> None:
-    """Raise :class:`PlanError` unless the digests of an extractor equal the digests in the plan."""
+def must_compare(job: Job) -> bool:
+    """Return True if the extractor must be opened to compare it with a plan, even if nothing is left to compute."""
+    return job.source == "module" and not job.options.trust_extractor
+
+
+def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str, *, is_new: bool) -> None:
+    """Raise :class:`PlanError` unless the digests of an extractor equal the digests in the plan.
+
+    ``is_new`` says that this run has made the plan, so that only processes of this run can differ.
+    """
     parts = digests.keys() | planned.keys()
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
         more = f" (with {len(changed) - 1} other parts)" if len(changed) > 1 else ""
+        if is_new:
+            raise PlanError(
+                f"{changed[0]} of {name} differs from process to process{more}: load it from a file, call "
+                "torch.manual_seed in the constructor if it is random, or add --trust-extractor if it decides no number"
+            )
         raise PlanError(
             f"{changed[0]} of {name} differs from the plan{more}: pass the same extractor, make sure that each process "
             "initializes the extractor in the same way, add --trust-extractor, or start again without --resume"
@@ -415,7 +433,7 @@ class ExtractorComputer:
 
     memory = None
 
-    def __init__(self, job: Job, trial: Trial, device: str) -> None:
+    def __init__(self, job: Job, trial: Trial, device: str, *, is_new: bool = False) -> None:
         self.trial, self.device = trial, device
         tried_model = _trial_extractors.get(_make_model_key(job, device, trial.threads))
         self.model = tried_model or DeviceExtractor(job, device, trial.threads)
@@ -426,7 +444,7 @@ class ExtractorComputer:
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
                 digests = self.model.source.compute_digests(trial.volatile, trial.variables).parts
-            _check_digests(digests, trial.digests, extractor.name)
+            _check_digests(digests, trial.digests, extractor.name, is_new=is_new)
         default_seconds = BATCH_SECONDS_ON_CPU if device == CPU else BATCH_SECONDS_ON_GPU
         self.max_seconds = job.options.batch_seconds or extractor.max_batch_seconds or default_seconds
         self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.max_seconds

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.config import parse_real
@@ -41,7 +42,9 @@ FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": "
 class DumpOptions(BaseOptions):
     """Options of a dump. Configuration files and the feature's own options decide what it computes."""
 
-    conf: str = option("", "configuration file of the spectral feature; conf/<feature>.conf, if it exists")
+    conf: str = option(
+        "", "configuration file of the feature (not of appended pitch); conf/<feature>.conf, if it exists"
+    )
     pitch_conf: str = option("", "configuration file of compute-kaldi-pitch-feats; conf/pitch.conf, if it exists")
     pitch_postprocess_conf: str = option(
         "", "configuration file of process-kaldi-pitch-feats; Kaldi's defaults if not given"
@@ -134,6 +137,8 @@ class DumpOptions(BaseOptions):
         )
         require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
         require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
+        ray_assigns = f"device={self.device} names GPUs of this machine, but Ray assigns the GPUs: pass device=cuda"
+        require(self.runner != "ray" or self.device in (CPU, "cuda"), ray_assigns)
         exclusive = "pool=... and kmeans=... exclude each other (pooled vectors have no frames): pass one"
         require(not self.kmeans or not self.pool, exclusive)
         are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)
@@ -265,7 +270,7 @@ class Job:
         if self.spectral:
             named[f"{self.spectral}.conf"] = self.options.conf
         if self.with_pitch:
-            named[PITCH_CONF] = self.options.pitch_conf
+            named[PITCH_CONF] = self.options.pitch_conf or ("" if self.spectral else self.options.conf)
         paths: dict[str, Path | None] = {}
         for name, value in named.items():
             path = Path(value or f"conf/{name}")
@@ -282,3 +287,48 @@ def get_spectral_part(feature: str) -> str:
     ('mfcc', 'fbank', '')
     """
     return feature.removesuffix(PITCH).removesuffix("_")
+
+
+class Scope(NamedTuple):
+    """The jobs in which options have an effect."""
+
+    options: tuple[str, ...]  # Names of the options.
+    text: str  # Completes the sentence "it applies only to ...".
+    includes: Callable[[Job], bool]
+
+
+SCOPES = (
+    Scope(
+        ("conf",),
+        "Kaldi's features, and to pitch alone only without --pitch-conf",
+        lambda job: bool(job.spectral) or (job.with_pitch and not job.options.pitch_conf),
+    ),
+    Scope(("seed",), "the dithering noise of Kaldi's features", lambda job: not job.source),
+    Scope(
+        ("pitch_conf", "pitch_postprocess_conf"), "features with pitch such as fbank_pitch", lambda job: job.with_pitch
+    ),
+    Scope(
+        ("paste_length_tolerance",),
+        "features with appended pitch such as fbank_pitch",
+        lambda job: bool(job.spectral) and job.with_pitch,
+    ),
+    Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
+    Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
+    Scope(("dtype", "compile"), "--transformers and --module", lambda job: job.source in ("transformers", "module")),
+    Scope(("allow_pickle",), "--transformers", lambda job: job.source == "transformers"),
+    Scope(
+        ("trust_extractor",),
+        "--module, since all other extractors can be compared",
+        lambda job: job.source == "module",
+    ),
+    Scope(
+        ("engine",),
+        "spectral features, and to --preset without --onnx",
+        lambda job: bool(job.spectral) or job.source == "preset",
+    ),
+    Scope(("max_device_memory",), "GPUs (--device=cuda)", lambda job: job.options.on_gpu),
+    Scope(("address",), "--runner=ray", lambda job: job.options.runner == "ray"),
+    Scope(
+        ("verify",), "archives of an earlier run (--resume)", lambda job: job.options.resumes or bool(job.options.shard)
+    ),
+)

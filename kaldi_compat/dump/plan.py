@@ -72,6 +72,7 @@ class DumpPlan:
     shards: tuple[Shard, ...]  # The archives in order.
     # The inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
+    is_new: bool = field(default=False, compare=False)  # This run has made the plan; not stored.
 
     @cached_property
     def count(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from io_ark.extras import suggest_install
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
+from kaldi_compat.dump.model import must_compare
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -78,17 +79,17 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
     )
     # Workers resolve the relative paths in wav.scp against the working directory of the job.
     directory = os.getcwd()
+    if not shards and must_compare(job):
+        if message := _get_result(ray, task.remote(job, plan, None, directory), "the extractor was not compared"):
+            raise DumpError(message)
+        return
     waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
         while waiting:
             done, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
             for reference in done:
                 shard = waiting.pop(reference)
-                try:
-                    message = ray.get(reference)
-                except (ray.exceptions.RayError, OSError) as error:
-                    raise DumpError(f"archive {shard.number} was not written: {format_error(error)[:300]}: run the "
-                                    "job again with --resume") from None  # fmt: skip
+                message = _get_result(ray, reference, f"archive {shard.number} was not written")
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(
@@ -102,14 +103,25 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
             ray.cancel(reference, force=True)
 
 
+def _get_result(ray: Any, reference: Any, fault: str) -> str:
+    """Return the result of a task. ``fault`` describes the failure of the task."""
+    try:
+        return str(ray.get(reference))
+    except (ray.exceptions.RayError, OSError) as error:
+        raise DumpError(f"{fault}: {format_error(error)[:300]}: run the job again with --resume") from None
+
+
 # Runners by job and plan, since a worker process of Ray writes many archives with one runner.
 _runners: dict[str, ShardRunner] = {}
 
 
-def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
-    """Write an archive in a Ray task. Return the message of an error, or "": Ray would retry after an exception."""
+def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) -> str:
+    """Write an archive in a Ray task. Return the message of an error, or "": Ray would retry after an exception.
+
+    If ``shard`` is None, only compare the extractor with the plan.
+    """
     os.chdir(directory)
-    if read_manifest(job.layout, shard.number) is not None:
+    if shard and read_manifest(job.layout, shard.number) is not None:
         return ""
     # Ray shows a worker only its own GPU.
     device = "cuda:0" if job.options.on_gpu else CPU
@@ -118,7 +130,8 @@ def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
         if name not in _runners:
             prepare_device(device, job.options.max_device_memory)
             _runners[name] = ShardRunner(job, plan, device, owns_process=True)
-        _runners[name](shard)
+        if shard:
+            _runners[name](shard)
     except Exception as error:
         return str(convert_to_user_error(error))
     return ""

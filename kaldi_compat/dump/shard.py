@@ -48,7 +48,11 @@ class ShardRunner:
         self.owns_process = owns_process
         self.plan = plan
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
-        self.compute = ExtractorComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
+        self.compute: ExtractorComputer | DeviceComputer
+        if job.source:
+            self.compute = ExtractorComputer(job, plan.trial, device, is_new=plan.is_new)
+        else:
+            self.compute = DeviceComputer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
         self.trial = plan.trial
         self.encode = Encoder(job.options, self.trial)

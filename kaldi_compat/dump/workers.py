@@ -17,6 +17,7 @@ from typing import Any
 
 from kaldi_compat.dump.devices import explain_unavailable, parse_devices, prepare_device, watch_device
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, convert_to_user_error
+from kaldi_compat.dump.model import must_compare
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -39,7 +40,7 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
         monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to write")
     if count > 1:
         _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)]).run()
-    elif shards:
+    elif shards or must_compare(job):
         runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):

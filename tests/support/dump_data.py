@@ -63,7 +63,8 @@ def make_data(root: Path, utterances: int = 12, *, samples: Sequence[int] = (600
 def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> int:
     """Run ``kaldi-compat dump`` in this process, with the configuration files of :func:`make_data`."""
     conf = data.parent.parent / "conf"
-    confs = [f"--conf={conf / feature.split('_')[0]}.conf", f"--pitch-conf={conf / 'pitch.conf'}"]
+    confs = [f"--conf={conf / feature.split('_')[0]}.conf"]
+    confs += [f"--pitch-conf={conf / 'pitch.conf'}"] if feature.endswith("_pitch") else []
     return command.main(["dump", feature, str(data), *confs, f"--nj={nj}", *arguments])
 
 

@@ -107,6 +107,10 @@ class ExtractorSource(ABC):
             DumpError: the extractor cannot be opened. The message is one line with the reason.
         """
 
+    def suggest_remedy(self, error: Exception) -> str:
+        """Return advice about an error of the first calls of the extractor; "" for an error of no known kind."""
+        return ""
+
     def prepare_after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
         """Prepare the parts of the extractor that its first call has created."""
 

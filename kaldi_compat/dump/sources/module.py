@@ -96,13 +96,22 @@ class ModuleSource(ExtractorSource):
         try:
             target = _import_module(place)
             for part in name.split("."):
-                target = getattr(target, part)
+                target = _get_member(target, part, place)
             return _call_factory(target, device)
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {format_error(error)}"
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
+
+    def suggest_remedy(self, error: Exception) -> str:
+        if not isinstance(error, TypeError | AttributeError):
+            return ""
+        if getattr(self._object, "takes", LIST) == PADDED:
+            text = "the object is called with a tensor (B, T) and the lengths (B,)"
+            return f'{text}, because takes = "{PADDED}"' if "positional argument" in str(error) else ""
+        text = f'the object is called with a list of float32 arrays; takes = "{PADDED}" in its class'
+        return f"{text} gives it a tensor (B, T) and the lengths (B,) instead" if "list" in str(error) else ""
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of everything that the object refers to, and of environment variables."""
@@ -172,6 +181,15 @@ def _import_module(place: str) -> Any:
     return module
 
 
+def _get_member(owner: Any, name: str, place: str) -> Any:
+    """Return an attribute. If a module lacks it, the :class:`DumpError` names the classes and functions there."""
+    if not inspect.ismodule(owner) or hasattr(owner, name):
+        return getattr(owner, name)
+    own = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
+    remedy = f"choose from {', '.join(own)}" if own else "it has no classes or functions of its own"
+    raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
+
+
 def _search_here() -> None:
     """Add the working directory to the search path of modules, like ``python -m``."""
     if "" not in sys.path:
@@ -195,7 +213,12 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     """Return the extractor of a callable object. Raise DumpError if an attribute that describes it is invalid."""
     from kaldi_compat.frontends.base import PresetFrontend
 
-    name = job.feature
+    name, torch = job.feature, get_torch_extractors()
+    compiled = torch.compile_module(value) if torch and job.options.compile else value
+    if job.options.compile and (compiled is value or isinstance(value, PresetFrontend)):
+        kind = type(value).__name__
+        raise DumpError(f"--compile needs an object that is a torch.nn.Module, but {name} is a {kind}: leave out "
+                        "--compile, or call torch.compile in the constructor")  # fmt: skip
     if isinstance(value, PresetFrontend):
         return wrap_frontend(value, device)
     takes, rate, shift, max_seconds = (
@@ -207,8 +230,6 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     for attribute, number in numbers.items():
         if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
-    torch = get_torch_extractors()
-    called = torch.compile_module(value) if torch and job.options.compile else value
-    call = wrap_padded(called, device) if takes == PADDED else lambda audio, rates: called(audio)
+    call = wrap_padded(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
     rate = int(rate or DEFAULT_RATE)
     return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

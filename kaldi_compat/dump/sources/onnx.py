@@ -82,6 +82,13 @@ class OnnxSource(ExtractorSource):
         rate = None if frontend else DEFAULT_RATE
         return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE)
 
+    def suggest_remedy(self, error: Exception) -> str:
+        if "nvalid rank for input" not in str(error) and "nvalid dimensions for input" not in str(error):
+            return ""
+        if self.options.preset:
+            return "export a model whose input is (1, frames, dim), or leave out --preset if its input is audio"
+        return "the input is audio of shape (1, samples): add --preset if the model takes features"
+
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return no digests, because the files decide all numbers."""
         return NO_DIGESTS

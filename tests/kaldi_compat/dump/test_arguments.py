@@ -10,6 +10,7 @@ from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.config import UsageError
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,17 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dmp"], "conform, data, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat"),
         ([], "expected the command conform, data, dump, explain, frontend, info or programs, but none was given:"),
         (["programs", "bash"], "programs takes no arguments, not 'bash'"),
+        (
+            ["dump", "fbank", "data", "--runner=ray", "--device=cuda:1"],
+            "--device=cuda:1 names GPUs of this machine, but Ray assigns the GPUs: pass --device=cuda",
+        ),
+        (["dump", "vad", "data"], "there is no feature 'vad': the program compute-vad decides"),
+        (["dump", "cmvn", "data"], "there is no feature 'cmvn': add --cmvn=speaker"),
+        (["dump", "--module=a:b", "fbank", "data"], "fbank is a feature, but --module names what to compute: remove"),
+        (["dump", "mfcc", "data", "--mfcc_config", "a"], "--mfcc-config of Kaldi's scripts is --conf here"),
+        (["dump", "plp", "data", "--plp-config=a"], "--plp-config of Kaldi's scripts is --conf here"),
+        (["dump", "mfcc_pitch", "data", "--pitch-config=a"], "--pitch-config of Kaldi's scripts is --pitch-conf here"),
+        (["dump", "--cmd", "run.pl --mem 4G", "fbank", "data"], "--cmd of Kaldi's scripts is not needed: leave it out"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[
             (["dump", "fbank", "data", option], message)
@@ -82,6 +94,52 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
     assert error.startswith("kaldi-compat: ")
     assert error.count("\n") == 1
     assert message in error
+
+
+@pytest.mark.parametrize(
+    ("job", "options"),
+    [
+        (
+            "fbank",
+            "--pitch-conf=p --pitch-postprocess-conf=p --paste-length-tolerance=3 --pool=mean --kmeans=c.npy "
+            "--dtype=float16 --compile --allow-pickle --trust-extractor --max-device-memory=2 --address=local "
+            "--no-verify",
+        ),
+        ("fbank --no-compress", "--compression-method=2"),
+        ("pitch", "--paste-length-tolerance=3 --engine=torch"),
+        ("pitch --pitch-conf=p", "--conf=p"),
+        (
+            "--preset=wenet",
+            "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 --dtype=float16 "
+            "--compile --allow-pickle --trust-extractor --max-device-memory=2",
+        ),
+        ("--onnx=x.onnx --preset=wenet", "--conf=p --engine=torch --dtype=float16 --compile --trust-extractor"),
+        ("--transformers=x", "--conf=p --engine=torch --seed=2 --trust-extractor"),
+        ("--module=a:b", "--conf=p --engine=torch --seed=2 --allow-pickle"),
+    ],
+)
+def test_option_without_effect_is_refused(job: str, options: str) -> None:
+    for option in options.split():
+        name = option.partition("=")[0].replace("--no-", "--")
+        with pytest.raises(
+            UsageError, match=f"^{name}=.* has no effect here: it applies only to .*; remove the option"
+        ):
+            parse_arguments(["dump", *job.split(), "data", option])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fbank_pitch data --pitch-conf=p --pitch-postprocess-conf=p --paste-length-tolerance=3 --conf=p --engine=exact",
+        "fbank data --compression-method=2 --seed=2 --device=cuda --max-device-memory=2 --runner=ray --address=local",
+        "--preset=wenet data --engine=torch --pool=mean --compress --compression-method=2",
+        "--onnx=x.onnx data --kmeans=c.npy",
+        "--module=a:b data --dtype=float16 --compile --trust-extractor --resume --no-verify",
+        "--transformers=a data --dtype=float16 --compile --allow-pickle --shard=1/2 --no-verify",
+    ],
+)
+def test_option_with_an_effect_is_accepted(command: str) -> None:
+    assert isinstance(parse_arguments(["dump", *command.split()]), Job)
 
 
 @pytest.mark.parametrize("argv", [["dump", "--help"], ["dump", "-h"], ["dump", "fbank", "--help"]])

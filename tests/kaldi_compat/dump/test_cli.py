@@ -134,6 +134,15 @@ def test_option_of_pitch(data: Path) -> None:
     assert "--min-f0=70" in (data / "conf" / "pitch.conf").read_text()
 
 
+def test_conf_configures_pitch_alone(data: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "mine.conf"
+    conf.write_text("--sample-frequency=16000\n--frame-shift=20\n")
+    assert run("pitch", str(data), f"--conf={conf}") == 0
+    assert (data / "conf" / "pitch.conf").read_text() == conf.read_text()
+    assert float((data / "frame_shift").read_text()) == 0.02
+    assert run("pitch", str(data), "--conf=none.conf") == 255
+
+
 @pytest.fixture
 def without_torch(tmp_path: Path) -> dict[str, str]:
     """Make an environment in which torch is not installed, for the processes that a dump starts too."""
@@ -190,9 +199,41 @@ def test_failures_are_counted_by_reason(data: Path, tmp_path: Path) -> None:
     keys = failing(data)
     report = tmp_path / "page.html"
     said = said_by(data, f"--report={report}", status=1)
-    assert re.search(rf"3 utterances: .*No such file or directory .*{keys[0]}", said)
+    place = re.escape(f"{data}/none/{keys[0]}.wav")
+    assert re.search(rf"3 utterances: {place}.*No such file or directory \(first: {keys[0]}\)", said)
+    assert "relative file names" not in said
     assert re.search(rf"1 utterance: .*exit status 3.*{keys[3]}", said)
     assert "<b>3 utterances</b>" in report.read_text() and "No such file" in report.read_text()
+
+
+def test_summary_says_which_directory_relative_names_start_from(data: Path) -> None:
+    with edited(data / "wav.scp") as places:
+        places |= dict.fromkeys(places, "wav/none.wav")
+    said = said_by(data, status=1)
+    assert "4 utterances: wav/none.wav: cannot be opened: No such file or directory (first: " in said
+    assert f"relative file names in wav.scp are relative to the working directory, {os.getcwd()}" in said
+
+
+def test_conf_that_is_read_from_the_working_directory_is_named(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = "the options of mfcc are read from conf/mfcc.conf in the working directory"
+    assert run("mfcc_pitch", str(data), "--pitch-conf=conf/pitch.conf") == 0
+    printed = capsys.readouterr().err
+    assert line in printed and "options of pitch" not in printed
+    assert run("mfcc_pitch", str(data), "--conf=conf/mfcc.conf") == 0
+    assert line not in capsys.readouterr().err
+
+
+def test_size_of_archives_that_a_plan_overrides_is_named(data: Path) -> None:
+    said_by(data, "--shard-utterances=2")
+    assert "has no effect" not in said_by(data, "--shard-utterances=2", "--resume")
+    said = said_by(data, "--shard-utterances=3", "--resume", "--nj=2")
+    assert "has no effect" not in said  # Three utterances at most also result in two archives.
+    said = said_by(data, "--shard-utterances=1", "--resume")
+    text = "--shard-utterances=1 has no effect on the existing plan, which has 2 archives of up to 2 utterances"
+    assert text in said
 
 
 def test_long_command_is_not_echoed_whole(data: Path) -> None:

@@ -334,6 +334,26 @@ def test_speaker_means_are_those_of_the_recipes(data: Path) -> None:
     assert "add --pool=mean" in refused("--preset=zipformer", str(data), "--per-speaker")
 
 
+def test_resume_refuses_statistics_that_the_outputs_do_not_allow(data: Path) -> None:
+    said("--preset=wenet", str(data))
+    assert "--per-speaker needs vectors" in refused("--preset=wenet", str(data), "--resume", "--per-speaker")
+    said("--preset=wenet", "--pool=mean", str(data))
+    again = ("--preset=wenet", "--pool=mean", str(data), "--resume")
+    assert "--cmvn needs matrices" in refused(*again, "--cmvn=global")
+
+
+def test_precision_of_an_object_without_torch_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kaldi_compat.dump.model.get_torch_extractors", lambda: None)
+    again = ("--module=extract.py:Mean", str(data), "--dtype=float16")
+    assert "--dtype=float16 has no effect on Mean, which does not use torch" in refused(*again)
+
+
+def test_object_that_is_not_a_torch_module_is_not_compiled(data: Path) -> None:
+    assert "--compile needs an object that is a torch.nn.Module" in refused(
+        "--module=extract.py:Mean", str(data), "--compile"
+    )
+
+
 def test_pool_and_kmeans_follow_any_matrix(data: Path, tmp_path: Path) -> None:
     from kaldi_compat import Frontend
 
@@ -386,7 +406,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
     "arguments, message",
     [
         (["--module=nothing.py:Mean"], "nothing.py is missing"),
-        (["--module=extract.py:Other"], "AttributeError"),
+        (["--module=extract.py:Mean.Other"], "AttributeError"),
         (["--module=extract.py"], "write package.module:name"),
         (["--module=no_such_package.x:y"], "No module named 'no_such_package'"),
         (["--module=json:JSONDecoder"], "cannot be called"),
@@ -396,6 +416,10 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "none is not a folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
+        (["--module=extract.py:Mean", "--compress", "--pool=mean"], "--compress needs matrices, but means is a vector"),
+        (["--module=extract.py:Nix"], "extract.py has no 'Nix': choose from Mean, Faulty, "),
+        (["--module=plain.py:Net"], 'a list of float32 arrays; takes = "padded" in its class gives it a tensor (B, T)'),
+        (["--module=plain.py:Padded"], "is called with a tensor (B, T) and the lengths (B,), because takes"),
         (["--module=exits.py:f"], "--module=exits.py:f cannot be created: SystemExit: 3"),
         (["--module=extract.py:rows_off", "--per-speaker"], "no output is a vector: add --pool=mean"),
     ],
@@ -404,6 +428,10 @@ def test_mistakes_are_one_line_at_the_start_and_leave_no_file(
     data: Path, arguments: Sequence[str], message: str
 ) -> None:
     Path("exits.py").write_text("raise SystemExit(3)\n")
+    Path("plain.py").write_text(
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.unfold(1, 4, 4)\n"
+        "\n\nclass Padded(Net):\n    takes = 'padded'\n"
+    )
     before = sorted(data.rglob("*"))
     assert message in refused(*arguments, str(data))
     assert sorted(data.rglob("*")) == before
@@ -507,6 +535,20 @@ def test_onnx_models_that_do_not_fit_are_one_line(data: Path, tmp_path: Path) ->
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     assert "bad.onnx cannot be opened" in refused("--onnx=bad.onnx", str(data))
     assert "is missing" in refused("--onnx=none.onnx", str(data))
+
+
+def test_onnx_model_of_another_rank_is_explained(data: Path, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    kind, make = onnx.TensorProto.FLOAT, onnx.helper
+    for name, shape in (("features", ["b", "t", 80]), ("audio", ["b", "t"])):
+        node = make.make_node("Identity", ["x"], ["y"])
+        graph = make.make_graph([node], "g", [make.make_tensor_value_info("x", kind, shape)],
+                                [make.make_tensor_value_info("y", kind, shape)])  # fmt: skip
+        model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    assert "add --preset if the model takes features" in refused("--onnx=features.onnx", str(data))
+    assert "or leave out --preset" in refused("--onnx=audio.onnx", "--preset=wenet", str(data))
 
 
 def test_report_draws_each_output(data: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kaldi_compat.dump.cli import main
@@ -86,6 +87,24 @@ def test_extractor_on_a_cluster_gives_the_bytes_of_this_machine(
     on_cluster = archive_bytes(data)
     assert main(arguments) == 0
     assert archive_bytes(data) == on_cluster and len(on_cluster) == 12
+
+
+def test_complete_job_on_a_cluster_refuses_other_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", RAY_OF_THIS_PROCESS)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    data = module_data(tmp_path, 2)
+    (tmp_path / "scaled.py").write_text(
+        "import numpy as np\n\n\nclass Scaled:\n    def __init__(self):\n        self.scale = np.load('w.npy')\n\n"
+        "    def __call__(self, audio):\n        return [x[:3] * self.scale for x in audio]\n"
+    )
+    np.save("w.npy", np.ones(1))
+    arguments = ["dump", "--module=scaled.py:Scaled", str(data), "--nj=1", "--runner=ray", "--address=local"]
+    assert main(arguments) == 0
+    np.save("w.npy", np.full(1, 5.0))
+    assert main([*arguments, "--resume"]) == 255
+    assert "scale of Scaled differs from the plan" in capsys.readouterr().err
 
 
 def test_missing_cluster_is_named(tmp_path: Path) -> None:

@@ -214,8 +214,10 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     before = results(data)
     forget()
     assert "nothing was left" in said(*arguments, "--resume")
-    (data / "log" / "dump_Model_train.1.json").unlink()
     np.save("w.npy", np.full(1, 5.0))
+    forget()
+    assert "inner of Model differs from the plan" in said(*arguments, "--resume", status=255)  # All is complete.
+    (data / "log" / "dump_Model_train.1.json").unlink()
     forget()
     assert "inner of Model differs from the plan" in said(*arguments, "--resume", status=255)
     np.save("w.npy", np.ones(1))
@@ -226,6 +228,19 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     forget()
     said(*arguments, "--resume")
     assert results(data) == before
+
+
+def test_weights_that_differ_between_processes_are_named_as_such(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "unseeded.py").write_text(
+        "import os\n\n\nclass Unseeded:\n    def __init__(self):\n        self.n = os.urandom(4)\n\n"
+        "    def __call__(self, audio):\n        return [x[:3] for x in audio]\n"
+    )
+    arguments = ["dump", "--module=unseeded:Unseeded", str(data), "--shard-utterances=2", "--nj=2"]
+    for more, status in ([], 255), (["--trust-extractor"], 0):
+        with redirect_stderr(io.StringIO()) as stderr:
+            assert command.main([*arguments, *more]) == status
+        assert ("n of Unseeded differs from process to process: load" in stderr.getvalue()) == bool(status)
+        assert "--resume" not in stderr.getvalue().splitlines()[-1]
 
 
 def test_module_that_a_call_imports_by_a_computed_name_is_compared(data: Path, tmp_path: Path) -> None:
