@@ -466,7 +466,7 @@ def _import_lhotse(path: Path) -> Any:
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     lhotse = _import_lhotse(path)
-    manifest = _call_library(lambda: lhotse.load_manifest_lazy(path), path)
+    manifest = _open_manifest(lhotse, path)
     if manifest is None:
         raise FormatError("the manifest is empty: check the name of SOURCE", file=str(path))
     items = _call_library(lambda: iter(manifest), path)
@@ -482,6 +482,16 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
             _check_place(part if kind == "Features" else getattr(part, "features", None), path)
         yield key, np.asarray(_call_library(item.load if kind == "Features" else item.load_features, path))
+
+
+def _open_manifest(lhotse: Any, path: Path) -> Any:
+    try:
+        return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
+    except FormatError as error:
+        if "audio_filepath" not in str(error):
+            raise
+        raise FormatError("is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a "
+                          "lhotse manifest", file=str(path)) from None  # fmt: skip
 
 
 def _check_place(features: Any, path: Path) -> None:

@@ -28,8 +28,7 @@ class Tables(ExitStack):
 
     A program opens its tables in the same order as Kaldi's program. Therefore, if a table cannot be opened, the outputs
     of an earlier run are in the same state as with Kaldi: outputs that the program has opened before are empty, so that
-        a
-    recipe that ignores the exit status cannot use them, and other outputs are unchanged.
+    a recipe that ignores the exit status cannot use them, and other outputs are unchanged.
     """
 
     def read(

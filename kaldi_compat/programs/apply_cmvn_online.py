@@ -1,4 +1,4 @@
-"""apply-cmvn-online: normalize each frame by statistics of the frames before it."""
+"""apply-cmvn-online: normalize each frame by statistics of the frame and the frames before it."""
 
 from collections.abc import Iterator
 from functools import cache, partial
@@ -15,8 +15,8 @@ from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
 USAGE = """
-Normalizes the mean, and optionally the variance, of each frame by statistics of the frames before it, of earlier
-utterances of the speaker with --spk2utt, and of a corpus.
+Normalizes the mean, and optionally the variance, of each frame by statistics of the frame and the frames before
+it, of earlier utterances of the speaker with --spk2utt, and of a corpus.
 
 Usage: apply-cmvn-online [options] <global-cmvn-stats> <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp ark:-

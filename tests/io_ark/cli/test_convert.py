@@ -582,6 +582,17 @@ def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, 
     assert not Path("made").exists()
 
 
+def test_manifests_of_nemo_are_named_as_such(ark: Ark) -> None:
+    Path("m.json").write_text('{"audio_filepath": "/a.wav", "duration": 1.0}\n')
+    assert "a NeMo manifest is only written, not read" in ark("convert m.json o.ark", 2).err
+    pytest.importorskip("lhotse")
+    Path("m.json").rename("m.jsonl")
+    assert ark("convert m.jsonl o.ark", 2).err == (
+        "ark: m.jsonl: is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a lhotse "
+        "manifest\n"
+    )
+
+
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
     assert "must end in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()
