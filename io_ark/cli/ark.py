@@ -31,7 +31,8 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
   ark check feats.scp feats.ark
                                read every entry and report the location of damage; exit status 1 if an entry is damaged
   ark convert feats.scp feats.h5
-                               to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
+                               to and from .npz, folder/, .h5, .parquet, .csv, .safetensors, .tar (WebDataset) and
+                               .jsonl.gz (lhotse)
 
 Every command has --help. --json prints JSON for other programs. Colors and a pager are used only on a terminal
 (NO_COLOR=1 and PAGER= disable them).

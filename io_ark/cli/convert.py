@@ -17,9 +17,10 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import Put, Settings, Write, find_format
+from io_ark.cli.formats import Put, Settings, Write, find_format, refuse_unsupported_ending
 from io_ark.cli.terminal import show_progress
-from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, WriteError
+from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
+from io_ark.specifier import is_url
 from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
@@ -35,23 +36,41 @@ def convert(arguments: argparse.Namespace) -> int:
     if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
         nemo.refuse_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
-    source = find_format(arguments.source, "" if arguments.source_format == "ark" else arguments.source_format)
-    target = find_format(arguments.target, "" if arguments.target_format == "ark" else arguments.target_format)
-    is_table = arguments.source_format == "ark" or source is None
-    if is_table:
+    source = find_format(arguments.source, arguments.source_format)
+    target = find_format(arguments.target, arguments.target_format)
+    if source is None:
+        _refuse_folder(arguments.source)
         values = _read_table(arguments)
     else:
-        assert source is not None
-        if not (Path(arguments.source).is_file() or Path(arguments.source).is_dir()):
-            reason = "is not a regular file: copy its data to a file first"
-            if not Path(arguments.source).exists():
-                reason = "no such file: check the name of SOURCE"
-            raise MissingFileError(reason, file=arguments.source)
+        _check_source(arguments.source)
         values = source.entries(Path(arguments.source))
-    write = None if arguments.target_format == "ark" or target is None else target.write
+    write = None if target is None else target.write
+    if target is None:
+        _refuse_folder(arguments.target)
+        if not arguments.target_format:
+            refuse_unsupported_ending(arguments.target)
     written = _make_wspecifier(arguments.target) if write is None else arguments.target
-    refuse_overwriting(written, [parse_table(arguments.source) if is_table else arguments.source])
+    refuse_overwriting(written, [parse_table(arguments.source) if source is None else arguments.source])
     return _convert_values(arguments, values, write)
+
+
+def _check_source(name: str) -> None:
+    """Raise an error unless a source in a format other than Kaldi's is a file or folder."""
+    path = Path(name)
+    if is_url(name):
+        raise OpenError("is a URL, but URLs are read only as Kaldi tables: download the file first", file=name)
+    if not path.exists():
+        raise MissingFileError("no such file: check the name of SOURCE", file=name)
+    if not (path.is_file() or path.is_dir()):
+        raise MissingFileError("is not a regular file: copy its data to a file first", file=name)
+
+
+def _refuse_folder(name: str) -> None:
+    """Raise :class:`OpenError` if the name of a table is the name of a folder."""
+    if Path(name).is_dir():
+        script = next((path.name for path in sorted(Path(name).glob("*.scp"))), "feats.scp")
+        advice = f"write {name.rstrip('/')}/ for a folder of .npy files, or name a file such as {name}/{script}"
+        raise OpenError(f"is a folder, not a file: {advice}", file=name)
 
 
 def _convert_values(
@@ -60,7 +79,10 @@ def _convert_values(
     """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
     first = next(values, None)
     if first is None:
-        raise FormatError("has no entries to convert: check the name of SOURCE", file=arguments.source)
+        reason = "has no entries to convert: check the name of SOURCE"
+        if is_array and Path(arguments.source).is_dir():
+            reason = "has no .npy files: name a file in the folder, such as feats.scp"
+        raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
     target = Path("/dev/stdout" if arguments.target == "-" else arguments.target)
@@ -81,6 +103,9 @@ def _convert_values(
                     failed += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
+            if not done and write is not None:
+                raise FormatError(f"has no entry that {arguments.target} can store: nothing was written",
+                                  file=arguments.source)  # fmt: skip
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
             raise
@@ -106,8 +131,10 @@ def _add_key(key: str, keys: set[str], source: str) -> None:
 
 def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
+        advice = "use wav-copy" if hasattr(value, "duration") else "keep the entry in a Kaldi table such as ark,t:FILE"
         raise FormatError(
-            f"is not an array: {describe_kind(value)} cannot be converted; remove the entry from the source",
+            f"is not an array: {describe_kind(value)} cannot be converted, because ark convert converts only numbers; "
+            f"{advice}",
             file=source,
             key=key,
         )

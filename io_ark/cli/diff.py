@@ -75,7 +75,8 @@ def diff(arguments: argparse.Namespace) -> int:
             difference = Difference(key, f"unreadable: {error}", np.inf)
         else:
             difference = compare(key, one.value, other.value, arguments.worst)
-        worst = max(worst, difference, key=attrgetter("largest"))
+        if not difference.reason:
+            worst = max(worst, difference, key=attrgetter("largest"))
         if difference.exceeds(arguments.tolerance):
             differing.append(difference)
         elif difference.is_none:
@@ -108,6 +109,9 @@ def diff(arguments: argparse.Namespace) -> int:
     print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
     if worst.largest:
         print(f"largest difference: {worst.largest:.6g} ({escape(worst.key)}, at {list(worst.place)})")
+    elif differing:
+        reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
+        print(f"largest difference: none, because {reason}, for example because the shapes differ")
     return int(differs)
 
 

@@ -1,7 +1,7 @@
 """Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, CSV, safetensors, tar, lhotse.
 
 A format has a function that iterates over keys and arrays, and a context manager that yields a function
-``put(key, array)``. Only one array is in memory at a time (Parquet: 64).
+``put(key, array)``. Only one array is in memory at a time (Parquet: a row group).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 from io_ark.signals import delay_signals
+from io_ark.specifier import is_table_rspecifier, is_table_wspecifier
 from io_ark.streams.files import describe_error
 from io_ark.streams.unfinished import (
     OtherFileError,
@@ -46,8 +47,18 @@ Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tgz")
+# Endings of formats that `ark convert` does not write. A Kaldi archive with such a name would be a surprise.
+_UNSUPPORTED_ENDINGS = (
+    *(".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".mat", ".onnx", ".tfrecord"),
+    *(".arrow", ".feather", ".orc", ".avro", ".msgpack", ".zarr", ".lmdb", ".mdb", ".db", ".sqlite", ".nc", ".tsv"),
+    *(".xls", ".xlsx", ".json", ".yaml", ".yml", ".xml", ".html", ".pdf", ".png", ".jpg"),
+    *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", *_COMPRESSED_ENDINGS),
+)
 Put = Callable[[str, Array], None]
-PARQUET_ROWS = 64  # Number of arrays in a row group, which are in memory at the same time.
+# A row group of a Parquet file is in memory as a whole. It ends at this number of arrays, or at this number of bytes.
+PARQUET_ROWS = 64
+PARQUET_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -97,15 +108,38 @@ def find_format(name: str, format_name: str = "") -> Format | None:
     Raises:
         SpecifierError: the name of the format is unknown, or the file is a single .npy file.
     """
+    if format_name == "ark" or (not format_name and _names_table(name)):
+        return None
     if format_name:
         if format_name not in FORMATS:
             raise SpecifierError(
                 f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}", file=name
             )
         return FORMATS[format_name]
-    if name.endswith(".npy"):
+    lower = name.lower()
+    if lower.endswith(".npy"):
         raise SpecifierError("is one array without a key: name a folder of .npy files (x/), or a .npz file", file=name)
-    return next((candidate for candidate in FORMATS.values() if name.endswith(candidate.endings)), None)
+    return next((candidate for candidate in FORMATS.values() if lower.endswith(candidate.endings)), None)
+
+
+def refuse_unsupported_ending(name: str) -> None:
+    """Raise :class:`SpecifierError` if the name of a table to write has the ending of a different known format.
+
+    >>> refuse_unsupported_ending("x.ark"), refuse_unsupported_ending("ark:x.pt")
+    (None, None)
+    """
+    ending = next((ending for ending in _UNSUPPORTED_ENDINGS if name.lower().endswith(ending)), "")
+    if ending and not _names_table(name):
+        known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
+        advice = f"choose a name that ends in {known} or .ark, or pass --to ark for a Kaldi archive with this name"
+        if ending in _COMPRESSED_ENDINGS:
+            advice = f"write 'ark:| gzip -c > {name}' for a compressed archive, or {advice}"
+        raise SpecifierError(f"ends in {ending}, which is not a supported format: {advice}", file=name)
+
+
+def _names_table(name: str) -> bool:
+    """Return True for an rspecifier, a wspecifier or a command that data is written to."""
+    return name.startswith("|") or is_table_rspecifier(name) or is_table_wspecifier(name)
 
 
 def encode_file_name(key: str) -> str:
@@ -338,16 +372,19 @@ class _FileForHdf5(io.FileIO):
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
-    with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
+    with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
             raise FormatError("lacks the columns key, shape and values that `ark convert` writes", file=str(path))
         _check_columns(file.schema_arrow, path)
+        batch_rows = PARQUET_ROWS
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
             # Parquet stores equal values once, so the number of bytes alone does not limit the memory.
             values = sum(columns.column(i).num_values for i in range(columns.num_columns))
-            check_unpacked_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
-        for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
+            size = max(columns.total_byte_size, 8 * values)
+            check_unpacked_size(size, path, f"row group {group}")
+            batch_rows = max(1, min(batch_rows, columns.num_rows * PARQUET_BYTES // max(size, 1)))
+        for batch in file.iter_batches(batch_size=batch_rows, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
                 raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
@@ -403,7 +440,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
         if array.dtype != first[0]:
             raise FormatError(f"is {array.dtype} in a Parquet column of {first[0]}: convert one type only", key=key)
         pending.append((key, array))
-        if len(pending) == PARQUET_ROWS:
+        if len(pending) == PARQUET_ROWS or sum(array.nbytes for _, array in pending) >= PARQUET_BYTES:
             flush()
 
     with path.open("wb") as file:
@@ -431,7 +468,7 @@ def _import_lhotse(path: Path) -> Any:
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     lhotse = _import_lhotse(path)
-    manifest = _call_library(lambda: lhotse.load_manifest_lazy(path), path)
+    manifest = _open_manifest(lhotse, path)
     if manifest is None:
         raise FormatError("the manifest is empty: check the name of SOURCE", file=str(path))
     items = _call_library(lambda: iter(manifest), path)
@@ -447,6 +484,16 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
             _check_place(part if kind == "Features" else getattr(part, "features", None), path)
         yield key, np.asarray(_call_library(item.load if kind == "Features" else item.load_features, path))
+
+
+def _open_manifest(lhotse: Any, path: Path) -> Any:
+    try:
+        return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
+    except FormatError as error:
+        if "audio_filepath" not in str(error):
+            raise
+        raise FormatError("is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a "
+                          "lhotse manifest", file=str(path)) from None  # fmt: skip
 
 
 def _check_place(features: Any, path: Path) -> None:

@@ -59,10 +59,7 @@ class Statistics:
             },
             "columns": {
                 str(columns): {
-                    "mean": moments.mean,
-                    "deviation": moments.deviation,
-                    "min": moments.low,
-                    "max": moments.high,
+                    **dict(zip(("mean", "deviation", "min", "max"), moments.columns, strict=True)),
                     "nan": moments.nan,
                     "infinite": moments.infinite,
                     "constant": moments.constant,
@@ -102,14 +99,16 @@ class Moments:
         self.high = np.maximum(self.high, np.where(is_finite, values, -np.inf).max(axis=0))
 
     @property
+    def columns(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """Mean, deviation, minimum and maximum of each column. They are NaN for a column without finite values."""
+        deviation = np.sqrt(self.squares / np.maximum(self.count, 1))
+        values = self.mean, deviation, self.low, self.high
+        return tuple(np.where(self.count > 0, value, np.nan) for value in values)
+
+    @property
     def constant(self) -> list[int]:
         """Indices of the columns with more than one finite value in which all finite values are equal."""
         return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
-
-    @property
-    def deviation(self) -> np.ndarray[Any, Any]:
-        """Standard deviation of the finite values of each column."""
-        return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
 
 def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
@@ -150,8 +149,7 @@ def _print_statistics(name: str, table: Statistics) -> None:
         if len(table.moments) > 1:
             print(f"  entries with {columns} columns:")
         print("  column         mean    deviation          min          max")
-        for column in range(columns):
-            row = moments.mean[column], moments.deviation[column], moments.low[column], moments.high[column]
+        for column, row in enumerate(zip(*moments.columns, strict=True)):
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
         for label, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():

@@ -22,6 +22,7 @@ BINARY_SCRIPT = "is binary, but a script file is text: pass the script file, or 
 _CONVERT = "convert it to a table with `ark convert`"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
 _DOWNLOAD = "if it is an error page of a server, download the file again"
+_READ_MANIFEST = f"if it is a lhotse manifest (.jsonl), {_CONVERT}; a NeMo manifest is only written, not read"
 _TEXT_START = rb"(?:\xef\xbb\xbf)?\s*"
 # Patterns of the first bytes of a file, its format, and advice for the user.
 _FORMATS = (
@@ -31,9 +32,10 @@ _FORMATS = (
     (rb"\x93NUMPY", "a file of NumPy (.npy)", "load it with numpy.load"),
     (rb"\x89HDF\r\n", "a file of HDF5", _CONVERT),
     (rb"PAR1[\0-\x1f]", "a file of Parquet", _CONVERT),
+    (rb"ARROW1\0\0", "an Arrow file (.arrow, .feather)", "write it as Parquet, and convert that with `ark convert`"),
     (rb".{257}ustar(?:\0|  \0)", "a tar file, such as WebDataset (.tar)", _CONVERT),
     (rb".{3}\0{5}\{\"", "a safetensors file", _CONVERT),
-    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", f"if it is a lhotse manifest (.jsonl), {_CONVERT}"),
+    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", _READ_MANIFEST),
     (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", _DOWNLOAD),
     (
         rb"\x80[\x02-\x05]",

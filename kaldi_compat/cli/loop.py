@@ -290,7 +290,8 @@ def convert_file(
         OptionError: the function skipped the object.
     """
     try:
-        ((_, result),) = function(create_block([""], [value])).entries()
+        key = source.replace("\n", " ") or "-"  # The keys of a block are not empty, and errors name the file.
+        ((_, result),) = function(create_block([key], [value])).entries()
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
     io_ark.save(target, result, kind=kind_out, binary=binary)

@@ -113,6 +113,11 @@ class Trials:
                     counts.done += len(scores)
                     counts.failed += end - len(scores)
                     if end < len(pairs):
+                        logger.warning(
+                            "Line %d of the trials must have two keys: remove other columns, for example with "
+                            "awk '{print $1, $2}'",
+                            counts.total + 1,
+                        )
                         expected = "expected two fields: key1 key2"
                         raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {part[end]}")
         if counts.done:

@@ -193,9 +193,10 @@ def _describe_other_command(argv: Sequence[str]) -> str:
         return describe_installation()
     if argv and argv[0] == "programs":
         return format_program_list()
+    commands = sorted(set(re.findall(r"kaldi-compat ([a-z]+)", PROGRAM_USAGE)))
     actual = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
-        f"expected the command conform, data, dump, explain, frontend, info or programs, {actual}: "
+        f"expected the command {', '.join(commands[:-1])} or {commands[-1]}, {actual}: "
         "kaldi-compat --help describes the commands"
     )
 

@@ -36,6 +36,9 @@ REAL = re.compile(
 )
 
 
+_HELP_ADVICE = "--help lists all options"
+
+
 class UsageError(OptionError):
     """A mistake for which Kaldi's programs print their usage before the error."""
 
@@ -144,7 +147,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     flag = flags.get(normalize(name))
     if flag is None:
         known = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
-        hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
+        hint = f"did you mean --{normalize(known)}?" if known else _HELP_ADVICE
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 
@@ -247,5 +250,9 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
     80
     """
-    values = {flag.field: value for flag, value in read_config(path, get_flags(options))}
+    flags = get_flags(options)
+    try:
+        values = {flag.field: value for flag, value in read_config(path, flags)}
+    except UsageError as error:  # Python code has no option --help.
+        raise OptionError(str(error).replace(_HELP_ADVICE, f"choose from {', '.join(flags)}")) from None
     return options(**{**values, **changes})

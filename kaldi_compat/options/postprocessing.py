@@ -56,7 +56,7 @@ class CmvnOptions(BaseOptions):
 
 
 class OnlineCmvnOptions(BaseOptions):
-    """Normalization of each frame by the frames before it (Kaldi: OnlineCmvnOptions)."""
+    """Normalization of each frame by statistics of the frame and the frames before it (Kaldi: OnlineCmvnOptions)."""
 
     cmn_window: int = option(600, "length of the window in frames; 0 only if nothing is subtracted", ge=0)
     global_frames: int = option(200, "weight of the corpus at the start of a speaker's first utterance, in frames")

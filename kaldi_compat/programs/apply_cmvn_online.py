@@ -1,4 +1,4 @@
-"""apply-cmvn-online: normalize each frame by statistics of the frames before it."""
+"""apply-cmvn-online: normalize each frame by statistics of the frame and the frames before it."""
 
 from collections.abc import Iterator
 from functools import cache, partial
@@ -6,6 +6,7 @@ from functools import cache, partial
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
 from kaldi_compat.cli.dims import parse_dims
+from kaldi_compat.cli.finite import FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import program
@@ -15,8 +16,8 @@ from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
 USAGE = """
-Normalizes the mean, and optionally the variance, of each frame by statistics of the frames before it, of earlier
-utterances of the speaker with --spk2utt, and of a corpus.
+Normalizes the mean, and optionally the variance, of each frame by statistics of the frame and the frames before
+it, of earlier utterances of the speaker with --spk2utt, and of a corpus.
 
 Usage: apply-cmvn-online [options] <global-cmvn-stats> <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp ark:-
@@ -38,6 +39,7 @@ class Options(OnlineCmvnOptions):
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
+    check = FiniteCheck("The normalized features of utterance %s hold NaN or infinite values")
 
     @cache
     def make_normalizer() -> OnlineCmvn:
@@ -48,7 +50,9 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         nonlocal frames
         result = make_normalizer().utterances(stack_rows(block), block.rows(), adapts=bool(options.spk2utt))
         frames += len(result)
-        return block.with_rows(result)
+        normalized = block.with_rows(result)
+        check.check_last_rows(normalized)
+        return normalized
 
     with Tables() as tables:
         writer = tables.write("matrix", target)

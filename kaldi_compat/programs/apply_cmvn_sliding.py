@@ -3,6 +3,7 @@
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
+from kaldi_compat.cli.finite import FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
@@ -13,8 +14,8 @@ from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, compute_sliding
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 USAGE = """
-Normalizes the mean, and optionally the variance, of each frame over a window of frames before it, or around it with
---center=true. Used in speaker recognition.
+Normalizes the mean, and optionally the variance, of each frame over a window that ends at the frame, or is centered on
+it with --center=true. Used in speaker recognition.
 
 Usage: apply-cmvn-sliding [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
@@ -23,6 +24,7 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 
 @program("apply-cmvn-sliding", USAGE, SlidingCmvnOptions)
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
+    check = FiniteCheck("The normalized features of utterance %s hold NaN or infinite values")
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         feats = stack_rows(block)
@@ -31,7 +33,9 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         normalized = normalize_by_sliding_windows(feats, block.rows(), options)
         if normalized is None:  # A variance must be floored, which Kaldi warns about.
             normalized = normalize_with_warnings(require_one_entry(block, feats), options)
-        return block.with_rows(normalized)
+        result = block.with_rows(normalized)
+        check.check_last_rows(result)
+        return result
 
     counts = convert_table(normalize, "matrix", source, target)
     logger.info(

@@ -125,7 +125,7 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = compose(ArrayBlock.from_arrays([""], [first]), first[None], second, options)
+        result = compose(ArrayBlock.from_arrays(["transform"], [first]), first[None], second, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

@@ -10,6 +10,7 @@ from io_ark.blocks import ArrayBlock, Block, Skip
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier
 from kaldi_compat.cli.files import format_wxfilename
+from kaldi_compat.cli.finite import FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, map_table, stack_rows, visit_blocks
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
@@ -42,16 +43,17 @@ def main(options: Options, source: str, target: str) -> int:
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
+    check = FiniteCheck("The features of utterance %s hold NaN or infinite values, and therefore the statistics do")
     with Tables() as tables:
         weights = tables.open_lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
-            counts = write_by_speaker(tables, options.spk2utt, source, target, weights)
+            counts = write_by_speaker(tables, options.spk2utt, source, target, weights, check)
         elif to_table:
             writer = tables.write("double-matrix", target)
             blocks = tables.read("matrix", source)
-            counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights))
+            counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights, check))
         else:
-            counts = write_global(tables.read("matrix", source), target, weights, binary=options.binary)
+            counts = write_global(tables.read("matrix", source), target, weights, check, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -73,10 +75,15 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
     return feats, np.concatenate(vectors)
 
 
-def compute_utterance_statistics(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
+def compute_utterance_statistics(
+    block: ArrayBlock, weights: LookupReader[Vector] | None, check: FiniteCheck
+) -> ArrayBlock:
     """Compute the statistics of each utterance, (2, dim + 1)."""
     feats, frame_weights = get_weighted_frames(block, weights)
-    return block.with_matrices(compute_statistics(feats, block.rows(), weights=frame_weights))
+    statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
+    if not np.isfinite(statistics.sum()):
+        check.check(zip(block.names(), statistics, strict=True))
+    return block.with_matrices(statistics)
 
 
 class Sum:
@@ -86,9 +93,10 @@ class Sum:
         statistics: the sum, (2, dim + 1). None without any features, zeros if all utterances were skipped.
     """
 
-    def __init__(self, weights: LookupReader[Vector] | None) -> None:
+    def __init__(self, weights: LookupReader[Vector] | None, check: FiniteCheck) -> None:
         self.statistics: DoubleMatrix | None = None
         self._weights = weights
+        self._check = check
 
     def add(self, blocks: Iterable[Block], counts: Counts) -> None:
         """Add the statistics of utterances, and count the utterances that were added or skipped."""
@@ -107,11 +115,13 @@ class Sum:
             )
         bounds = np.array([0, len(feats)])
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
+        if not np.isfinite(self.statistics.sum()):
+            self._check.check(block.entries())
         return block
 
 
 def write_by_speaker(
-    tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
+    tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> Counts:
     """Write the statistics of each speaker in ``spk2utt``, and return the numbers of used and skipped utterances."""
     counts = Counts()
@@ -121,7 +131,7 @@ def write_by_speaker(
     size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
     def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
-        total = Sum(weights)
+        total = Sum(weights, check)
         for first in range(0, len(utterances), size):
             total.add(find_utterances(feats, utterances[first : first + size], counts), counts)
         if total.statistics is None:
@@ -149,9 +159,11 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
             yield ArrayBlock.from_arrays([key], [value])
 
 
-def write_global(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
+def write_global(
+    blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, check: FiniteCheck, *, binary: bool
+) -> Counts:
     """Write the single-precision statistics of all utterances together, or an empty matrix, and return the counts."""
-    counts, total = Counts(), Sum(weights)
+    counts, total = Counts(), Sum(weights, check)
     total.add(blocks, counts)
     if total.statistics is None:
         # As in Kaldi, the failure does not stop the program, and shows only in the exit status.

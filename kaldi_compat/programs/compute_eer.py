@@ -42,7 +42,10 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     for lines in read_line_lists(rxfilename):
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
-            raise OptionError(next(filter(None, map(describe_mistake, lines))))
+            place, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
+            number = len(trials) + place
+            logger.warning("Line %d must have a score and a label, such as '0.5 target' or '-1.2 nontarget'", number)
+            raise OptionError(mistake)
         trials += matches
     if not trials:
         raise OptionError("Empty input.")
@@ -50,6 +53,9 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
         if "n" not in trials[place][0].lower():  # "inf" and "nan" are valid scores.
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
+    if len(kinds := {kind for _, kind in trials}) == 1:
+        other = "nontarget" if "target" in kinds else "target"
+        logger.warning("All trials have the label '%s': add trials with the label '%s'", *kinds, other)
     scores = wide.astype(np.float32)
     values, is_target = parse_trials(scores, [kind for _, kind in trials])
     return values[is_target], values[~is_target]

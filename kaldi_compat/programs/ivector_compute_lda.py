@@ -54,6 +54,11 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     speakers.append(table[key])
     logger.info("Read %d utterances, %d with errors.", len(vectors), failed)
     if not vectors:
+        logger.warning(
+            "No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> <speaker>' for "
+            "each vector" if failed else "The table of vectors %s is empty, so the utt2spk table %s is not used",
+            source, utt2spk,
+        )  # fmt: skip
         raise OptionError("Did not read any utterances.")
     if options.dim > dim:
         raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")

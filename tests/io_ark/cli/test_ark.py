@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import wave
@@ -199,6 +200,14 @@ def test_stat_prints_the_moments_of_each_column(ark: Ark) -> None:
     rows = np.array([line.split() for line in out.splitlines()[4:8]], float)
     wanted = np.stack([np.arange(4), frames.mean(0), frames.std(0), frames.min(0), frames.max(0)], axis=1)
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_stat_of_a_column_of_nan_is_nan(ark: Ark) -> None:
+    with io_ark.writer("ark:nan.ark") as writer:
+        writer["a"] = np.array([[1, np.nan], [1, np.nan]], np.float32)
+    assert re.search(r"\n +1( +nan){4}\n", ark("stat nan.ark").out)
+    columns = json.loads(ark("stat --json nan.ark").out)["columns"]["2"]
+    assert [columns[name][1] for name in ("mean", "deviation", "min", "max")] == ["nan"] * 4
 
 
 def test_stat_counts_the_storage_of_each_object(ark: Ark) -> None:

@@ -228,6 +228,74 @@ def test_single_npy_file_is_refused_with_advice(source: str, target: str, ark: A
     assert not Path(target).exists()
 
 
+@pytest.mark.parametrize("name", ["o.pt", "o.pkl", "o.arrow", "o.mat", "o.ark.gz", "o.PT", "o.wav"])
+def test_ending_of_an_unsupported_format_is_refused(name: str, ark: Ark) -> None:
+    said = ark(f"convert feats.scp {name}", 2).err
+    assert said.startswith(
+        f"ark: {name}: ends in {name[name.rindex('.') :].lower()}, which is not a supported format: "
+    )
+    assert ".npz, " in said and ".safetensors" in said and "pass --to ark" in said
+    assert not Path(name).exists()
+    ark(f"convert --to ark feats.scp {name}")
+    same(dict(io_ark.read(f"ark:{name}")))
+
+
+@pytest.mark.parametrize("name", ["o", "o.txt", "o.new", "ark:o.pt", "ark:o.npz", "'| cat > o.npz'"])
+def test_names_without_a_known_ending_and_specifiers_are_tables(name: str, ark: Ark) -> None:
+    ark(f"convert feats.scp {name}")
+    same(dict(io_ark.read(f"ark:{name.strip(chr(39)).removeprefix('ark:').removeprefix('| cat > ')}")))
+
+
+def test_ending_in_capital_letters_is_the_same_format(ark: Ark) -> None:
+    ark("convert feats.scp O.NPZ")
+    assert zipfile.is_zipfile("O.NPZ")
+
+
+def test_folder_without_a_slash_gets_advice(ark: Ark) -> None:
+    Path("d").mkdir()
+    Path("d/wav.scp").touch()
+    advice = "ark: d: is a folder, not a file: write d/ for a folder of .npy files, or name a file such as d/wav.scp\n"
+    assert ark("convert d o.npz", 2).err == ark("convert feats.scp d", 2).err == advice
+    assert ark("convert d/ o.npz", 2).err == (
+        "ark: d/: has no .npy files: name a file in the folder, such as feats.scp\n"
+    )
+
+
+def test_urls_are_no_source_of_other_formats(ark: Ark) -> None:
+    assert ark("convert http://127.0.0.1/o.npz o.ark", 2).err == (
+        "ark: http://127.0.0.1/o.npz: is a URL, but URLs are read only as Kaldi tables: download the file first\n"
+    )
+
+
+def test_nothing_is_written_if_all_entries_fail(target: str, ark: Ark) -> None:
+    Path("text").write_text("u1 a b\nu2 c d\n")
+    old = set(Path().iterdir())
+    said = ark(f"convert text {target}", 2).err.splitlines()
+    assert said[0].endswith("only numbers; keep the entry in a Kaldi table such as ark,t:FILE")
+    assert said[2:] == [f"ark: text: has no entry that {target} can store: nothing was written"]
+    assert set(Path().iterdir()) == old
+
+
+def test_vectors_are_no_lhotse_manifest(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    with io_ark.writer("ark:v.ark") as writer:
+        writer["u1"] = np.ones(3, np.float32)
+    assert ark("convert v.ark o.jsonl", 2).err == (
+        "ark: o.jsonl: u1: is not a matrix: lhotse stores only matrices\n"
+        "ark: v.ark: has no entry that o.jsonl can store: nothing was written\n"
+    )
+    assert not list(Path().glob("*o*.jsonl")) and not Path("o_storage").exists()
+
+
+def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(formats, "PARQUET_BYTES", 100)
+    ark("convert feats.ark o.parquet")
+    assert parquet.ParquetFile("o.parquet").metadata.num_row_groups == 2  # 80 + 96 bytes, and 112 bytes.
+    ark("convert o.parquet back.ark")
+    same(dict(io_ark.read("ark:back.ark")))
+
+
 def test_entries_that_no_table_can_hold_fail_alone(ark: Ark) -> None:
     arrays = {"a b": np.eye(2), "cube": np.zeros((2, 2, 2)), "masks": np.ones(2, bool), "words": np.array(["x"])}
     np.savez("a.npz", **arrays, last=np.eye(2))
@@ -514,6 +582,17 @@ def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, 
     assert not Path("made").exists()
 
 
+def test_manifests_of_nemo_are_named_as_such(ark: Ark) -> None:
+    Path("m.json").write_text('{"audio_filepath": "/a.wav", "duration": 1.0}\n')
+    assert "a NeMo manifest is only written, not read" in ark("convert m.json o.ark", 2).err
+    pytest.importorskip("lhotse")
+    Path("m.json").rename("m.jsonl")
+    assert ark("convert m.jsonl o.ark", 2).err == (
+        "ark: m.jsonl: is a manifest of NeMo, which `ark convert` writes but does not read: name a table or a lhotse "
+        "manifest\n"
+    )
+
+
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
     assert "must end in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()
@@ -537,7 +616,7 @@ def test_entries_that_are_no_arrays_fail_alone(ark: Ark) -> None:
 def test_audio_is_refused_because_its_rate_would_be_lost(ark: Ark) -> None:
     with io_ark.writer("ark:wav.ark") as writer:
         writer["a"] = io_ark.Wave(8000.0, np.zeros((1, 10), np.int16))
-    assert "a: is not an array: audio 8000 Hz cannot be converted" in ark("convert wav.ark o.npz", 1).err
+    assert "a: is not an array: audio 8000 Hz cannot be converted" in ark("convert wav.ark o.npz", 2).err
 
 
 def test_pickles_are_not_loaded(ark: Ark) -> None:

@@ -67,6 +67,15 @@ def test_missing_keys_and_other_shapes_are_differences(ark: Ark) -> None:
     assert (difference["key"], difference["reason"]) == ("utt0", "shape 5 x 4 and 4 x 4")
 
 
+def test_different_shapes_have_no_largest_difference(ark: Ark) -> None:
+    changed(utt0=FEATS["utt0"][:4])
+    assert ark("diff a.scp b.scp", 1).out.endswith(
+        "largest difference: none, because 1 key cannot be compared by numbers, for example because the shapes differ\n"
+    )
+    changed(utt0=FEATS["utt0"][:4], utt1=FEATS["utt1"] + np.float32(0.5))
+    assert "largest difference: 0.5 (utt1, at [" in ark("diff a.scp b.scp", 1).out
+
+
 def test_nan_and_infinities_equal_only_themselves() -> None:
     assert compare("a", np.array([np.inf]), np.array([np.inf])).is_none
     assert compare("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf

@@ -49,6 +49,7 @@ FILES = {
     "a zip file, such as NumPy (.npz)": written(lambda file: np.savez(file, a=np.ones((3, 2)))),
     "a PyTorch file": b"PK\3\4" + bytes(26) + b"archive/data.pkl" + bytes(9),
     "a file of HDF5": b"\x89HDF\r\n\x1a\n" + bytes(40),
+    "an Arrow file": b"ARROW1\0\0" + bytes(20),
     "a file of Parquet": b"PAR1\x15\4\x15\x10" + bytes(20),
     "a tar file": written(tar),
     "a safetensors file": b"\x40" + bytes(7) + b'{"a":{"dtype":"F32"}}',

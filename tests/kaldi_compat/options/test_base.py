@@ -194,3 +194,13 @@ def test_numbers_of_any_length_in_a_configuration_file_are_refused_in_one_line(n
     assert len(str(caught.value)) < 300
     file.write_text(f"--num-mel-bins=+{5000 * '0'}40\n")
     assert load_options(FbankOptions, file).num_mel_bins == 40
+
+
+def test_unknown_option_of_a_file_in_python_is_answered_by_the_names_of_the_options(tmp_path: Path) -> None:
+    path = tmp_path / "x.conf"
+    path.write_text("--zzzzzzzz=1\n")
+    with pytest.raises(OptionError) as caught:
+        load_options(CmvnOptions, path)
+    assert str(caught.value) == (
+        f"{path}, line 1: there is no option --zzzzzzzz: choose from norm-means, norm-vars, reverse"
+    )

@@ -20,6 +20,37 @@ def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
     assert Path("out.ark").read_bytes() == Path("in.ark").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("compute-cmvn-stats ark:in.ark ark:out", "The features of utterance b hold NaN or infinite values, and there"),
+        ("compute-cmvn-stats --spk2utt=ark:spk2utt ark:in.ark ark:out", "The features of utterance b hold NaN"),
+        ("compute-cmvn-stats ark:in.ark out", "The features of utterance b hold NaN"),
+        ("apply-cmvn ark:cmvn.ark ark:in.ark ark:out", "The statistics of b hold NaN or infinite values, and there"),
+        ("apply-cmvn cmvn ark:in.ark ark:out", "The statistics of cmvn hold NaN"),
+        ("apply-cmvn-online good ark:in.ark ark:out", "The normalized features of utterance b hold NaN or infinite"),
+        ("apply-cmvn-online --spk2utt=ark:spk2utt good ark:in.ark ark:out", "The normalized features of utterance b"),
+        ("apply-cmvn-sliding ark:in.ark ark:out", "The normalized features of utterance b hold NaN"),
+    ],
+)
+def test_values_that_are_not_finite_give_one_warning_for_a_table(command: str, message: str) -> None:
+    values = matrices(20, 20, 20)
+    names = dict(zip("abc", values.values(), strict=True))
+    Path("spk2utt").write_text("s a b c\n")
+    save("in.ark", names)
+    log_of("compute-cmvn-stats ark:in.ark good")
+    log_of("compute-cmvn-stats ark:in.ark ark:cmvn.ark")
+    log_of("compute-cmvn-stats ark:in.ark cmvn")
+    assert "WARNING" not in log_of(command)
+    for key in "bc":
+        names[key][3, 1] = np.nan
+    save("in.ark", names)
+    log_of("compute-cmvn-stats ark:in.ark ark:cmvn.ark")
+    log_of("compute-cmvn-stats ark:in.ark cmvn")
+    warnings = [line for line in log_of(command).splitlines() if line.startswith("WARNING")]
+    assert len(warnings) == 1 and message in warnings[0] and "--dither=1" in warnings[0]
+
+
 def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:
     io_ark.save("stats", np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]]), kind="double-matrix")
     save("in.ark", {"a": np.full((1, 2), -0.0, np.float32)})

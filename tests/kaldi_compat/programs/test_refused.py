@@ -176,6 +176,26 @@ REFUSED |= {
 }
 
 
+ADVICE = {
+    "ivector-compute-lda --dim=1 ark:pairs ark:fewer out": "No key of the vectors ark:pairs is in the utt2spk table",
+    "ivector-compute-plda ark:spk2utts ark:v out": "each line must be '<speaker> <utterance> ...', not '<utterance> <",
+    "ivector-plda-scoring plda ark:v ark:v spk2utts o": "Line 1 of the trials must have two keys: remove other columns",
+    "compute-eer 'printf \"1 target\\njunk\\n\" |'": "Line 2 must have a score and a label, such as '0.5 target'",
+    "compute-eer 'printf \"1 target\\n\" |'": "All trials have the label 'target': add trials with the label",
+}
+
+
+@pytest.mark.parametrize("command", ADVICE)
+def test_advice_stands_in_a_line_before_the_error_of_kaldi(command: str) -> None:
+    write_inputs()
+    for name, content in INPUTS.items():
+        Path(name).write_text(content)
+    status, stderr = run_words(shlex.split(command))
+    assert status == ERROR_STATUS
+    advice, last = stderr.splitlines()[-2:]
+    assert advice.startswith("WARNING (") and ADVICE[command] in advice and last.startswith("ERROR (")
+
+
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_mistake_is_refused_in_one_line(command: str) -> None:
     write_inputs()
