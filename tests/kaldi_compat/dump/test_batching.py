@@ -422,3 +422,12 @@ def test_size_of_utterances_is_that_of_all_samples() -> None:
         assert entry.nbytes == sum(wave.samples.nbytes for wave in several) > 200
     features = Features.from_array(utterance(0, 400), np.zeros((3, 5), np.float32))
     assert features.nbytes == 60 and Failure(0, "a", "b").nbytes == 0
+
+
+def test_kernels_that_are_switched_off_compress_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder on the CPU compresses instead, with the same bytes."""
+    job = job_with(tmp_path, "--dither=0\n", compress=True)
+    plan, batch = make_plan(job), [utterance(i, 4000 + i) for i in range(3)]
+    monkeypatch.setenv(kernels.SWITCH, "0")
+    results = PackedComputer(job, plan, "cpu").submit(batch)()
+    assert sum(map(len, results)) == 3 and all(type(result) is Features for result in results)

@@ -14,6 +14,7 @@ import torch
 
 import io_ark
 import kaldi_compat
+from kaldi_compat.dump import model
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.model import try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -261,6 +262,35 @@ def test_batch_that_does_not_fit_into_memory_is_halved(data: Path) -> None:
     assert [len(sizes) for sizes in small.sizes[-3:]] == [4, 2, 2]
     found = arrays(data / "samples.scp")
     assert found.keys() == whole.keys() and all(np.array_equal(found[key], whole[key]) for key in keys)
+
+
+def test_audio_that_cannot_be_resampled_is_one_failed_utterance(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, *others = keys_of(data / "wav.scp")
+    sizes = {len(samples) for name, (samples, _) in waves(data).items() if name == key}
+
+    def resample(samples: np.ndarray, *rates: float) -> np.ndarray:
+        if {len(samples)} == sizes:
+            raise MemoryError
+        return samples
+
+    monkeypatch.setattr(model, "resample_waveform", resample)
+    assert kaldi_compat.dump(data, Samples(), nj=1).utterances == len(others)
+    assert failures(data) == f"{key} the memory is too small for this utterance: cut it into segments\n"
+    assert keys_of(data / "samples.scp") == others
+
+
+@pytest.mark.parametrize("wing", ["torch", "numpy"])
+def test_front_end_as_an_object_resamples_the_audio_itself(data: Path, wing: str) -> None:
+    from kaldi_compat.frontends.numpy import Frontend
+
+    key, *_ = keys_of(data / "wav.scp")
+    write_wav(data / "wav" / f"{key}.wav", audio(6000, seed=3), 8000)
+    frontend = Frontend("wespeaker")
+    extractor = kaldi_compat.Frontend("wespeaker") if wing == "torch" else frontend
+    assert kaldi_compat.dump(data, extractor, nj=1, name="f").utterances == 4
+    found = arrays(data / "feats.scp")
+    for name, (samples, rate) in waves(data).items():
+        np.testing.assert_allclose(found[name], frontend(samples, sampling_rate=rate), atol=2e-3)
 
 
 @pytest.mark.parametrize(("extra", "is_good"), [(-11, False), (-10, True), (0, True), (10, True), (11, False)])
