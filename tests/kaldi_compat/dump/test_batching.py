@@ -15,8 +15,9 @@ import io_ark
 from io_ark.blocks import ObjectBlock, PackedBlock, create_block
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
+from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, hash_utterance
 from kaldi_compat.dump.options import DumpOptions
@@ -431,3 +432,13 @@ def test_kernels_that_are_switched_off_compress_nothing(tmp_path: Path, monkeypa
     monkeypatch.setenv(kernels.SWITCH, "0")
     results = PackedComputer(job, plan, "cpu").submit(batch)()
     assert sum(map(len, results)) == 3 and all(type(result) is Features for result in results)
+
+
+def test_samples_of_a_grid_in_pinned_memory_are_sent_from_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = torch.arange(9000, dtype=torch.int16)
+    part = part_of(tensor[160:4160].numpy(), OnGrid(tensor, 160))
+    for least, is_copied in ((4000, False), (4001, True)):
+        monkeypatch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
+        begin, piece = pack([part], FrameOptions()).pieces[0]
+        assert begin == 0 and torch.equal(piece[:4000], tensor[160:4160])
+        assert (piece.data_ptr() == tensor[160:].data_ptr()) is not is_copied

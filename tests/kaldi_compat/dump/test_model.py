@@ -15,7 +15,7 @@ import torch
 import io_ark
 import kaldi_compat
 from kaldi_compat.dump import model
-from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.model import try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
@@ -459,3 +459,14 @@ def test_counts_of_an_extractor_start_at_zero_for_each_archive(data: Path, capsy
         write_wav(path, audio(5000, seed=1), 16000)
     assert kaldi_compat.dump(data, Samples(), nj=1, shard_utterances=1).utterances == 4
     assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
+
+
+def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_counted() -> None:
+    digests = {"a": "1", "b": "1", "same": "1"}
+    model._check_digests(digests, digests, "Scale")
+    for planned, said in (
+        ({"a": "1", "b": "2", "same": "1"}, "b of Scale"),
+        ({"b": "2", "c": "1", "same": "1"}, "a and 2 more of Scale"),
+    ):
+        with pytest.raises(PlanError, match=f"^{said} differs from the plan: make sure"):
+            model._check_digests(digests, planned, "Scale")

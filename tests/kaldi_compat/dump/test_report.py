@@ -274,3 +274,11 @@ def test_name_of_the_vertical_axis_is_at_its_middle() -> None:
     shown = draw_curve(x, [("", x)], ("dimension", "value"))
     top, bottom = re.findall(r'class="axis" d="M68 (\d+)V(\d+)H', shown)[0]
     assert f"translate(14 {(int(top) + int(bottom)) / 2}) rotate(-90)" in shown
+
+
+def test_section_without_content_has_no_heading(data: Path) -> None:
+    heading = "<h2>Failures by reason</h2>"
+    assert heading not in page_of(data)
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert heading in page_of(data, status=1)
+    assert not re.search(r"</h2>\s*(<h2>|</body>)", page_of(data, status=1))
