@@ -470,3 +470,13 @@ def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_count
     ):
         with pytest.raises(PlanError, match=f"^{said} differs from the plan: make sure"):
             model._check_digests(digests, planned, "Scale")
+
+
+@pytest.mark.parametrize(("array", "name"), [
+    (np.ones((3, 2), np.float32), "feats"), (np.ones(3), "xvector"), (np.arange(3), "labels"),
+    (np.ones((3, 2), np.int64), "codes"),
+])  # fmt: skip
+def test_output_without_a_name_has_the_name_of_its_kind(data: Path, array: np.ndarray, name: str) -> None:
+    kaldi_compat.dump(data, lambda audio: [array for _ in audio], nj=1, name="f")
+    assert sorted(path.name for path in data.glob("*.scp")) == sorted([f"{name}.scp", "wav.scp"])
+    assert all(np.array_equal(value, array) for value in arrays(data / f"{name}.scp").values())
