@@ -117,3 +117,9 @@ def test_invalid_value_of_a_second_file_names_the_file_beside_options_of_the_com
     job = job_with(conf, "--sample-frequency=8000", feature="fbank_pitch", pitch_conf="pitch.conf")
     with pytest.raises(OptionError, match=r"^pitch\.conf: --sample-frequency"):
         parse_confs(job, read_confs(job))
+
+
+def test_invalid_text_of_a_plan_names_the_file_that_is_gone(conf: Path) -> None:
+    job = Job(Layout.from_paths("data", "fbank"), DumpOptions())
+    with pytest.raises(OptionError, match=r"^fbank\.conf, line 1: "):
+        parse_confs(job, {"fbank.conf": "--none=1\n"})

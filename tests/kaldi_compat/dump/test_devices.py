@@ -291,9 +291,12 @@ def test_worker_tells_its_parent_why_it_ends(
             raise BrokenPipeError
         sent.append(message)
 
-    for name in ("end_with_parent", "_end_with_parent", "make_source"):
+    owned: list[str] = []  # Names of extractors whose forked children end, if their code forks in the worker.
+    for name in ("end_with_parent", "_end_with_parent"):
         monkeypatch.setattr(workers, name, lambda *_: None)
+    monkeypatch.setattr(workers, "make_source", lambda job: SimpleNamespace(label="Extractor"))
+    monkeypatch.setattr(workers, "own_process", owned.append)
     monkeypatch.setattr(workers, "_open_runner", open_runner)
     workers._run_worker(SimpleNamespace(send=send), None, cast(Any, None), cast(Any, None), "cpu")
     assert [message[0] for message in sent] == ([kind] if kind and not (is_alone and kind == "stop") else [])
-    assert all(str(message[1]) == str(error) for message in sent)
+    assert all(str(message[1]) == str(error) for message in sent) and owned == ["Extractor"]

@@ -800,3 +800,11 @@ def test_utterance_that_fails_in_one_of_two_features_has_neither(
     failed = dict(text.split(" ", 1) for text in dump_data.failures(data).splitlines())
     assert list(failed) == ([first] if conf == "fbank" else [first, second]) and reason in failed[first]
     assert dump_data.keys_of(data / "feats.scp") == [key for key in (first, second) if key not in failed]
+
+
+def test_speakers_of_missing_recordings_count_as_utterances(data: Path) -> None:
+    with open(data / "utt2spk", "a") as speakers:
+        speakers.writelines(f"zz{number} zz\n" for number in range(2))
+    assert "fewer than 95% of the utterances have features" in said_by(data, status=1)
+    (data / "utt2spk").unlink()
+    assert "fewer than 95%" not in said_by(data)

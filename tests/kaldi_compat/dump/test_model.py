@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -288,6 +289,7 @@ def test_front_end_as_an_object_resamples_the_audio_itself(data: Path, wing: str
     frontend = Frontend("wespeaker")
     extractor = kaldi_compat.Frontend("wespeaker") if wing == "torch" else frontend
     assert kaldi_compat.dump(data, extractor, nj=1, name="f").utterances == 4
+    assert trial_of(data)["batching"] == "alone"
     found = arrays(data / "feats.scp")
     for name, (samples, rate) in waves(data).items():
         np.testing.assert_allclose(found[name], frontend(samples, sampling_rate=rate), atol=2e-3)
@@ -480,3 +482,25 @@ def test_output_without_a_name_has_the_name_of_its_kind(data: Path, array: np.nd
     kaldi_compat.dump(data, lambda audio: [array for _ in audio], nj=1, name="f")
     assert sorted(path.name for path in data.glob("*.scp")) == sorted([f"{name}.scp", "wav.scp"])
     assert all(np.array_equal(value, array) for value in arrays(data / f"{name}.scp").values())
+
+
+class InBatches:
+    """Adds to the samples, in a batch: the share of padding ("equal"), or the number of utterances ("alone")."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        longest = max(map(len, audio))
+        return [each[:4, None] + (longest / len(each) if self.kind == "equal" else len(audio)) for each in audio]
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    ("equal", "a padded batch of InBatches differs by .* of the largest value: only utterances of equal length share"),
+    ("alone", "a batch of InBatches differs by .* of the largest value: its utterances are computed one by one"),
+])  # fmt: skip
+def test_difference_of_a_batch_is_said_with_its_consequence(
+    data: Path, capsys: pytest.CaptureFixture[str], kind: str, said: str
+) -> None:
+    kaldi_compat.dump(data, InBatches(kind), nj=1)
+    assert len(re.findall(said, capsys.readouterr().err)) == 1 and trial_of(data)["batching"] == kind
