@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import io_ark
+from io_ark.blocks import WaveBlock
 from io_ark.streams.unfinished import choose_temporary_name
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.entries import Audio, OnGrid
@@ -116,6 +117,8 @@ def job_with(root: Path, conf: str, **options: Any) -> Job:
 def part_of(samples: Any, place: OnGrid | None = None) -> Part:
     """Return an utterance to be packed, whose samples a device can copy from a place, if it has one."""
     entry = Audio.from_wave(0, "utt", io_ark.Wave(16000.0, samples[None]), place)
+    if isinstance(entry.block, WaveBlock):  # Only the samples of the block itself are those of the place.
+        samples = entry.block.samples
     return Part(entry, samples, np.zeros(1, np.int64), np.array([len(samples)]), [1.0])
 
 

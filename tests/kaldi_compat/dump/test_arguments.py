@@ -11,6 +11,7 @@ from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import UsageError
+from kaldi_compat.options.declaration import get_infos
 
 
 @pytest.mark.parametrize(
@@ -154,3 +155,8 @@ def test_help_goes_to_standard_output(argv: list[str], capsys: pytest.CaptureFix
 def test_version(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 0
     assert capsys.readouterr().out.startswith("kaldi-compat (kaldi-compat) ")
+
+
+def test_units_of_options_are_spelled_alike() -> None:
+    assert {info.unit for info in get_infos(DumpOptions).values()} == {"", "seconds", "GiB"}
+    assert get_infos(DumpOptions)["max_device_memory"].unit == "GiB"

@@ -12,16 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.blocks import ObjectBlock, PackedBlock, create_block
+from io_ark.blocks import ObjectBlock, PackedBlock, WaveBlock, create_block
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
+from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, hash_utterance
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, Row, pack
+from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemory, Row, pack
 from kaldi_compat.dump.plan import make_plan
+from kaldi_compat.dump.read import Lines, TaskReader
 from kaldi_compat.dump.shard import group_entries
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
@@ -422,3 +424,32 @@ def test_size_of_utterances_is_that_of_all_samples() -> None:
         assert entry.nbytes == sum(wave.samples.nbytes for wave in several) > 200
     features = Features.from_array(utterance(0, 400), np.zeros((3, 5), np.float32))
     assert features.nbytes == 60 and Failure(0, "a", "b").nbytes == 0
+
+
+def test_kernels_that_are_switched_off_compress_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder on the CPU compresses instead, with the same bytes."""
+    job = job_with(tmp_path, "--dither=0\n", compress=True)
+    plan, batch = make_plan(job), [utterance(i, 4000 + i) for i in range(3)]
+    monkeypatch.setenv(kernels.SWITCH, "0")
+    results = PackedComputer(job, plan, "cpu").submit(batch)()
+    assert sum(map(len, results)) == 3 and all(type(result) is Features for result in results)
+
+
+def test_samples_of_a_grid_in_pinned_memory_are_sent_from_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = torch.arange(9000, dtype=torch.int16)
+    part = part_of(tensor[160:4160].numpy(), OnGrid(tensor, 160))
+    for least, is_copied in ((4000, False), (4001, True)):
+        monkeypatch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
+        begin, piece = pack([part], FrameOptions()).pieces[0]
+        assert begin == 0 and torch.equal(piece[:4000], tensor[160:4160])
+        assert (piece.data_ptr() == tensor[160:].data_ptr()) is not is_copied
+
+
+def test_files_in_pinned_memory_lie_on_the_grid_of_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        packed_batch, "allocate_host_memory", lambda shape, dtype: torch.zeros(shape, dtype=torch.int16)
+    )
+    lines = (make_data(tmp_path, 5) / "wav.scp").read_bytes().splitlines()
+    (read,) = TaskReader(DumpOptions(), lambda: PinnedMemory(160))(Lines(0, lines))
+    assert isinstance(read, Audio) and isinstance(read.block, WaveBlock) and len(read) == 5
+    assert (read.block.starts % 160 == read.block.starts[0] % 160).all()

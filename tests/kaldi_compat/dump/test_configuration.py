@@ -109,3 +109,17 @@ def test_invalid_value_names_the_place_that_sets_it(conf: Path) -> None:
     with pytest.raises(OptionError) as raised:
         parse_confs(job, read_confs(job))
     assert str(conf) not in str(raised.value) and "--num-mel-bins" in str(raised.value)
+
+
+def test_invalid_value_of_a_second_file_names_the_file_beside_options_of_the_command_line(conf: Path) -> None:
+    conf.write_text("")
+    (conf.parent / "pitch.conf").write_text("--sample-frequency=-1\n")
+    job = job_with(conf, "--sample-frequency=8000", feature="fbank_pitch", pitch_conf="pitch.conf")
+    with pytest.raises(OptionError, match=r"^pitch\.conf: --sample-frequency"):
+        parse_confs(job, read_confs(job))
+
+
+def test_invalid_text_of_a_plan_names_the_file_that_is_gone(conf: Path) -> None:
+    job = Job(Layout.from_paths("data", "fbank"), DumpOptions())
+    with pytest.raises(OptionError, match=r"^fbank\.conf, line 1: "):
+        parse_confs(job, {"fbank.conf": "--none=1\n"})

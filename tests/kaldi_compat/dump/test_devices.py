@@ -269,3 +269,34 @@ def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
     workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
     assert started == ([] if used is None else [used])
     assert done == (list(range(1, shards + 1)) if used == 0 else [])
+
+
+@pytest.mark.parametrize(("error", "kind"), [
+    (UnavailableError("busy"), "unavailable"), (LostDeviceError("gone"), "lost"), (DumpError("bad"), "stop"),
+    (EOFError(), None),
+])  # fmt: skip
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_worker_tells_its_parent_why_it_ends(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str | None, is_alone: bool
+) -> None:
+    """A worker whose parent has ended as well says nothing."""
+    sent: list[Any] = []
+
+    def open_runner(*_: Any, **options: Any) -> Any:
+        assert options == {"owns_process": True}
+        raise error
+
+    def send(message: Any) -> None:
+        if is_alone and kind == "stop":
+            raise BrokenPipeError
+        sent.append(message)
+
+    owned: list[str] = []  # Names of extractors whose forked children end, if their code forks in the worker.
+    for name in ("end_with_parent", "_end_with_parent"):
+        monkeypatch.setattr(workers, name, lambda *_: None)
+    monkeypatch.setattr(workers, "make_source", lambda job: SimpleNamespace(label="Extractor"))
+    monkeypatch.setattr(workers, "own_process", owned.append)
+    monkeypatch.setattr(workers, "_open_runner", open_runner)
+    workers._run_worker(SimpleNamespace(send=send), None, cast(Any, None), cast(Any, None), "cpu")
+    assert [message[0] for message in sent] == ([kind] if kind and not (is_alone and kind == "stop") else [])
+    assert all(str(message[1]) == str(error) for message in sent) and owned == ["Extractor"]

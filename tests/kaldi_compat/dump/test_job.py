@@ -786,3 +786,28 @@ def test_no_file_is_read_or_written_in_the_encoding_of_the_locale(tmp_path: Path
     for more in ([], ["--resume"]):
         done = subprocess.run([*command, *confs, *options, *more], capture_output=True, text=True, check=False)
         assert (done.returncode, "EncodingWarning" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.parametrize(("conf", "line", "reason"), [
+    ("fbank", "--min-duration=0.9", "0.37"),
+    ("pitch", "--sample-frequency=8000", "the pitch tracker expects --sample-frequency=8000"),
+])  # fmt: skip
+def test_utterance_that_fails_in_one_of_two_features_has_neither(
+    tmp_path: Path, conf: str, line: str, reason: str
+) -> None:
+    data = make_data(tmp_path, 2, samples=(6000, 30000))
+    first, second = dump_data.keys_of(data / "wav.scp")
+    with open(tmp_path / "conf" / f"{conf}.conf", "a") as file:
+        file.write(f"{line}\n")
+    assert dump(data, feature="fbank_pitch") == 1
+    failed = dict(text.split(" ", 1) for text in dump_data.failures(data).splitlines())
+    assert list(failed) == ([first] if conf == "fbank" else [first, second]) and reason in failed[first]
+    assert dump_data.keys_of(data / "feats.scp") == [key for key in (first, second) if key not in failed]
+
+
+def test_speakers_of_missing_recordings_count_as_utterances(data: Path) -> None:
+    with open(data / "utt2spk", "a") as speakers:
+        speakers.writelines(f"zz{number} zz\n" for number in range(2))
+    assert "fewer than 95% of the utterances have features" in said_by(data, status=1)
+    (data / "utt2spk").unlink()
+    assert "fewer than 95%" not in said_by(data)

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump import files as locks
+from kaldi_compat.dump.cli import locked_plan
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import lock, share_lock
+from kaldi_compat.dump.plan import make_plan
+from tests.support.dump_data import job_of, make_data
 
 OTHER, NO_PART = "another dump into the same archives is running", "not a part of the same plan is running"
 
@@ -93,3 +96,19 @@ def test_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(locks, "HAS_LOCKS", False)
     with pytest.raises(DumpError, match="needs file locks"):
         locks.check_system()
+
+
+def test_parts_of_a_dump_work_at_the_same_time_and_a_whole_dump_alone(
+    places: tuple[Path, Path], tmp_path: Path
+) -> None:
+    data = make_data(tmp_path, 4)
+    parts = [job_of(data, nj=2, shard=f"{number}/2") for number in (1, 2)]
+    plan = make_plan(parts[0])
+    with locked_plan(parts[0], plan) as first, locked_plan(parts[1], None) as second:
+        assert first == second == plan
+        with pytest.raises(DumpError, match=OTHER), locked_plan(job_of(data, nj=2), plan):
+            pass
+    with locked_plan(job_of(data, nj=2), plan), pytest.raises(DumpError, match=NO_PART), locked_plan(parts[0], None):
+        pass
+    with locked_plan(parts[0], None) as again:
+        assert again == plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ import torch
 
 import io_ark
 import kaldi_compat
-from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump import model
+from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.model import try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
@@ -263,6 +265,36 @@ def test_batch_that_does_not_fit_into_memory_is_halved(data: Path) -> None:
     assert found.keys() == whole.keys() and all(np.array_equal(found[key], whole[key]) for key in keys)
 
 
+def test_audio_that_cannot_be_resampled_is_one_failed_utterance(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, *others = keys_of(data / "wav.scp")
+    sizes = {len(samples) for name, (samples, _) in waves(data).items() if name == key}
+
+    def resample(samples: np.ndarray, *rates: float) -> np.ndarray:
+        if {len(samples)} == sizes:
+            raise MemoryError
+        return samples
+
+    monkeypatch.setattr(model, "resample_waveform", resample)
+    assert kaldi_compat.dump(data, Samples(), nj=1).utterances == len(others)
+    assert failures(data) == f"{key} the memory is too small for this utterance: cut it into segments\n"
+    assert keys_of(data / "samples.scp") == others
+
+
+@pytest.mark.parametrize("wing", ["torch", "numpy"])
+def test_front_end_as_an_object_resamples_the_audio_itself(data: Path, wing: str) -> None:
+    from kaldi_compat.frontends.numpy import Frontend
+
+    key, *_ = keys_of(data / "wav.scp")
+    write_wav(data / "wav" / f"{key}.wav", audio(6000, seed=3), 8000)
+    frontend = Frontend("wespeaker")
+    extractor = kaldi_compat.Frontend("wespeaker") if wing == "torch" else frontend
+    assert kaldi_compat.dump(data, extractor, nj=1, name="f").utterances == 4
+    assert trial_of(data)["batching"] == "alone"
+    found = arrays(data / "feats.scp")
+    for name, (samples, rate) in waves(data).items():
+        np.testing.assert_allclose(found[name], frontend(samples, sampling_rate=rate), atol=2e-3)
+
+
 @pytest.mark.parametrize(("extra", "is_good"), [(-11, False), (-10, True), (0, True), (10, True), (11, False)])
 def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: Path, extra: int, is_good: bool) -> None:
     def rows(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -429,3 +461,46 @@ def test_counts_of_an_extractor_start_at_zero_for_each_archive(data: Path, capsy
         write_wav(path, audio(5000, seed=1), 16000)
     assert kaldi_compat.dump(data, Samples(), nj=1, shard_utterances=1).utterances == 4
     assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
+
+
+def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_counted() -> None:
+    digests = {"a": "1", "b": "1", "same": "1"}
+    model._check_digests(digests, digests, "Scale")
+    for planned, said in (
+        ({"a": "1", "b": "2", "same": "1"}, "b of Scale"),
+        ({"b": "2", "c": "1", "same": "1"}, "a and 2 more of Scale"),
+    ):
+        with pytest.raises(PlanError, match=f"^{said} differs from the plan: make sure"):
+            model._check_digests(digests, planned, "Scale")
+
+
+@pytest.mark.parametrize(("array", "name"), [
+    (np.ones((3, 2), np.float32), "feats"), (np.ones(3), "xvector"), (np.arange(3), "labels"),
+    (np.ones((3, 2), np.int64), "codes"),
+])  # fmt: skip
+def test_output_without_a_name_has_the_name_of_its_kind(data: Path, array: np.ndarray, name: str) -> None:
+    kaldi_compat.dump(data, lambda audio: [array for _ in audio], nj=1, name="f")
+    assert sorted(path.name for path in data.glob("*.scp")) == sorted([f"{name}.scp", "wav.scp"])
+    assert all(np.array_equal(value, array) for value in arrays(data / f"{name}.scp").values())
+
+
+class InBatches:
+    """Adds to the samples, in a batch: the share of padding ("equal"), or the number of utterances ("alone")."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(self, audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        longest = max(map(len, audio))
+        return [each[:4, None] + (longest / len(each) if self.kind == "equal" else len(audio)) for each in audio]
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    ("equal", "a padded batch of InBatches differs by .* of the largest value: only utterances of equal length share"),
+    ("alone", "a batch of InBatches differs by .* of the largest value: its utterances are computed one by one"),
+])  # fmt: skip
+def test_difference_of_a_batch_is_said_with_its_consequence(
+    data: Path, capsys: pytest.CaptureFixture[str], kind: str, said: str
+) -> None:
+    kaldi_compat.dump(data, InBatches(kind), nj=1)
+    assert len(re.findall(said, capsys.readouterr().err)) == 1 and trial_of(data)["batching"] == kind

@@ -237,18 +237,24 @@ def test_audio_that_is_too_short_for_a_frame_of_the_preset_fails_alone(tmp_path:
     assert done.utterances == 2 and failures(data) == f"{key} the audio is too short for a frame\n"
 
 
-@pytest.mark.parametrize("node", [("Concat", ["x", "x"], {"axis": 0}), ("ReduceMean", ["x"], {"keepdims": 0})])
+@pytest.mark.parametrize(("node", "shown"), [
+    (("Concat", ["x", "x"], {"axis": 0}), r"\(2, \d+\)"),
+    (("ReduceMean", ["x"], {"keepdims": 0}), r"\(\)"),
+    (("SequenceConstruct", ["x", "x"], {}), "list"),
+])  # fmt: skip
 def test_output_whose_first_axis_is_no_batch_of_one_is_refused(
-    tmp_path: Path, node: tuple[str, list[str], dict[str, int]]
+    tmp_path: Path, node: tuple[str, list[str], dict[str, int]], shown: str
 ) -> None:
     pytest.importorskip("onnxruntime")
     make, kind = onnx.helper, onnx.TensorProto.FLOAT
     kind_of_node, inputs, attributes = node
     shape, result = make.make_tensor_value_info("x", kind, ["B", "T"]), make.make_tensor_value_info("y", kind, None)
+    if kind_of_node == "SequenceConstruct":
+        result = make.make_tensor_sequence_value_info("y", kind, None)
     graph = make.make_graph([make.make_node(kind_of_node, inputs, ["y"], **attributes)], "g", [shape], [result])
     model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(
-        DumpError, match=r"the output y is \(.*\): expected an array whose first axis is the batch of one"
+        DumpError, match=f"the output y is {shown}: expected an array whose first axis is the batch of one"
     ):
         kaldi_compat.dump(make_data(tmp_path, 1), onnx=tmp_path / "m.onnx", nj=1)

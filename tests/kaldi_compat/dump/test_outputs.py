@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import io_ark
 from kaldi_compat.dump.cli import main
+from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.outputs import list_outputs_in_data
 from kaldi_compat.dump.plan import make_plan
 from tests.support.dump_data import audio, dump, edited, job_of, make_data, matrices, refused, said_by, write_wav
@@ -351,3 +353,20 @@ def test_outputs_are_the_files_that_the_options_choose(tmp_path: Path, is_writte
     assert names & {"utt2num_frames", "utt2dur", "cmvn.ark"} == (
         {"utt2num_frames", "utt2dur", "cmvn.ark"} if is_written else set()
     )
+
+
+@pytest.mark.parametrize(("options", "names"), [
+    ({}, set()),
+    ({"per_speaker": True}, {"spk_emb.scp", "spk_emb_train.ark", "spk_emb_train.scp"}),
+    ({"format": "webdataset"}, {"emb.tar"}),
+    ({"format": "safetensors"}, {"emb.safetensors"}),
+    ({"format": "npy"}, set()),
+])  # fmt: skip
+def test_outputs_of_vectors_are_those_of_the_options_without_counts_of_frames(
+    tmp_path: Path, options: dict[str, str | bool], names: set[str]
+) -> None:
+    job = job_of(make_data(tmp_path), write_utt2num_frames=True, write_utt2dur=False, **options)
+    plan = make_plan(job)
+    plan = replace(plan, settings=plan.settings | {"trial": asdict(Trial({"emb": ("vector", 4)}))})
+    listed = {path.name for path in list_outputs_in_data(job, plan)}
+    assert listed == {"emb.scp", "frame_shift", "fbank.conf"} | names

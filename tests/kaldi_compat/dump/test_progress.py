@@ -6,15 +6,19 @@ import io
 import os
 import time
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report_charts import encode_png
 from kaldi_compat.dump.write import Manifest
+from tests.support.dump_data import keys_of
+from tests.support.extractors import module_data
 
 
 class Terminal(io.StringIO):
@@ -151,3 +155,18 @@ def test_messages_are_printable_and_a_closed_stream_stops_none() -> None:
     assert stream.getvalue() == "\\x1b[2Jkey\n"
     Monitor(1, stream=Broken()).say("a")
     assert Monitor(0, stream=stream).summarize("read") == "nothing was left to compute: all archives were complete"
+
+
+def test_utterance_with_several_outputs_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = module_data(tmp_path, 5)
+    key, *others = keys_of(data / "wav.scp")
+    (data / "wav" / f"{key}.wav").write_bytes(b"RIFF")
+    counts: list[tuple[int, int, float, int]] = []
+    monkeypatch.setattr(Monitor, "record_progress", lambda self, *args: counts.append(args))
+    assert main(["dump", "--module=extract.py:Mean", str(data), "--nj=1", "--window-utterances=2"]) == 1
+    assert [(shard, count, failures) for shard, count, _, failures in counts] == [
+        (1, 2, 1), (1, 4, 1), (1, 5, 1), (1, 5, 1)
+    ]  # fmt: skip
+    durations = [float(line.split()[1]) for line in (data / "utt2dur").read_text().splitlines()]
+    assert len(durations) == len(others) and counts[-2:] == [(1, 5, pytest.approx(sum(durations)), 1)] * 2

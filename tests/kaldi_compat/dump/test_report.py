@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.dump import report
+import io_ark
+from kaldi_compat.dump import report, report_audio
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import draw_failure_groups
 from kaldi_compat.dump.report_audio import describe_anomalies
 from kaldi_compat.dump.report_charts import choose_ticks, draw_bars, draw_curve, draw_features, draw_histogram
-from tests.support.dump_data import audio, dump, edited, keys_of, make_data, write_wav
+from tests.support.dump_data import audio, dump, edited, job_of, keys_of, make_data, write_wav
 
 
 @pytest.fixture
@@ -274,3 +275,19 @@ def test_name_of_the_vertical_axis_is_at_its_middle() -> None:
     shown = draw_curve(x, [("", x)], ("dimension", "value"))
     top, bottom = re.findall(r'class="axis" d="M68 (\d+)V(\d+)H', shown)[0]
     assert f"translate(14 {(int(top) + int(bottom)) / 2}) rotate(-90)" in shown
+
+
+def test_section_without_content_has_no_heading(data: Path) -> None:
+    heading = "<h2>Failures by reason</h2>"
+    assert heading not in page_of(data)
+    sorted((data / "wav").iterdir())[0].unlink()
+    assert heading in page_of(data, status=1)
+    assert not re.search(r"</h2>\s*(<h2>|</body>)", page_of(data, status=1))
+
+
+def test_odd_audio_is_in_the_order_of_the_list(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = io_ark.Wave(16000.0, np.zeros((1, 100), np.int16))
+    waves = {f"{number:05d}": silent for number in range(5000)}
+    monkeypatch.setattr(report_audio, "_open_waves", lambda job: waves)
+    keys = [key for key, _ in report_audio.inspect_audio(job_of(data)).anomalies]
+    assert len(keys) == 200 and keys == sorted(keys) and (keys[0], keys[-1]) == ("00000", "04999")

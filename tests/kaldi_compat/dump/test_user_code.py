@@ -18,7 +18,7 @@ import pytest
 import io_ark
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.user_code import guard
+from kaldi_compat.dump.user_code import Interrupted, guard
 from kaldi_compat.dump.workers import describe_ending
 from tests.support.extractors import arrays, module_data
 
@@ -343,3 +343,19 @@ def test_stream_that_replaces_a_closed_one_does_not_close_the_descriptor(monkeyp
     finally:
         os.dup2(copy, 2)
         os.close(copy)
+
+
+@pytest.mark.parametrize("is_blocked", [True, False])
+def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_blocked: bool) -> None:
+    """Python's own handler raises the same exception as user code may; it cannot have run if ^C is blocked."""
+    handler = signal.default_int_handler if is_blocked else signal.SIG_IGN
+    before = signal.signal(signal.SIGINT, handler)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT} if is_blocked else set())
+    try:
+        with pytest.raises(Interrupted), guard("f"):
+            raise Interrupted
+        with pytest.raises(DumpError, match=r"^f has raised KeyboardInterrupt: an extractor must"), guard("f"):
+            raise KeyboardInterrupt
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
