@@ -504,3 +504,13 @@ def test_difference_of_a_batch_is_said_with_its_consequence(
 ) -> None:
     kaldi_compat.dump(data, InBatches(kind), nj=1)
     assert len(re.findall(said, capsys.readouterr().err)) == 1 and trial_of(data)["batching"] == kind
+
+
+def test_extractor_of_the_trial_computes_the_archives_of_the_same_process(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    open_extractor = model.open_extractor
+    monkeypatch.setattr(model, "open_extractor", lambda *args: opened.append("model") or open_extractor(*args))
+    kaldi_compat.dump(data, Samples(), nj=1)
+    assert opened == ["model"]
