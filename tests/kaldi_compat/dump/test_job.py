@@ -811,3 +811,14 @@ def test_speakers_of_missing_recordings_count_as_utterances(data: Path) -> None:
     assert "fewer than 95% of the utterances have features" in said_by(data, status=1)
     (data / "utt2spk").unlink()
     assert "fewer than 95%" not in said_by(data)
+
+
+def test_noise_of_pitch_depends_on_the_seed_and_not_on_the_archives(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(6000,))
+    pitch = []
+    for nj, seed in (1, 0), (3, 0), (1, 1):
+        assert dump(data, f"--seed={seed}", "--compress=false", feature="fbank_pitch", nj=nj) == 0
+        pitch.append(np.concatenate([*matrices(data / "feats.scp").values()])[:, 23:])
+    assert np.array_equal(pitch[0], pitch[1])
+    # Only the difference of the pitch, the third column, has noise.
+    assert [np.array_equal(pitch[0][:, column], pitch[2][:, column]) for column in range(3)] == [True, True, False]

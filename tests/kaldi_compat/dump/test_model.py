@@ -16,6 +16,7 @@ import torch
 import io_ark
 import kaldi_compat
 from kaldi_compat.dump import model
+from kaldi_compat.dump.entries import Audio, Failure
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.model import try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -504,3 +505,39 @@ def test_difference_of_a_batch_is_said_with_its_consequence(
 ) -> None:
     kaldi_compat.dump(data, InBatches(kind), nj=1)
     assert len(re.findall(said, capsys.readouterr().err)) == 1 and trial_of(data)["batching"] == kind
+
+
+def test_extractor_of_the_trial_computes_the_archives_of_the_same_process(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    open_extractor = model.open_extractor
+    monkeypatch.setattr(model, "open_extractor", lambda *args: opened.append("model") or open_extractor(*args))
+    kaldi_compat.dump(data, Samples(), nj=1)
+    assert opened == ["model"]
+
+
+def test_preset_is_computed_by_the_engine_of_the_options(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kaldi_compat.dump.sources import make_source
+    from kaldi_compat.torch import frontend
+
+    engines: list[str] = []
+
+    class Recorded(frontend.Frontend):
+        def __init__(self, *args: Any, engine: str = "none", **more: Any) -> None:
+            engines.append(engine)
+            super().__init__(*args, **more)
+
+    monkeypatch.setattr(frontend, "Frontend", Recorded)
+    source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(preset="wenet", engine="torch")))
+    assert source and source.open("cpu", 1).sample_rate is None and engines == ["torch"]
+
+
+def test_audio_without_samples_is_a_failure_before_the_extractor_is_called(data: Path) -> None:
+    extractor = Samples()
+    job = Job(Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=1), extractor=extractor)
+    computer = model.ExtractorComputer(job, try_extractor(job, 1)[0], "cpu")
+    calls = len(extractor.sizes)
+    empty = io_ark.Wave(16000.0, np.zeros((1, 0), np.int16))
+    (failure,) = computer.submit([Audio.from_wave(0, "a", empty)])()
+    assert isinstance(failure, Failure) and failure.reason == "the audio is empty" and len(extractor.sizes) == calls

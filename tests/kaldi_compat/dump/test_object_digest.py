@@ -223,6 +223,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "key that is a tuple": lambda x: {(x, "a"): array(1)},
     "value under a tuple": lambda x: {(1, "a"): array(x)},
     "read-only dictionary": lambda x: types.MappingProxyType({"a": array(x)}),
+    "name of a field of an array": lambda x: np.zeros(2, [("a" if x > 1 else "b", np.float32)]),
     "frozen set of tuples": lambda x: frozenset([(1, x), (2, 3)]),
     "type of a container": lambda x: [1] if x > 1 else (1,),
     "deque": lambda x: collections.deque([x]),

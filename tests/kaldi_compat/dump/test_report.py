@@ -6,6 +6,7 @@ import base64
 import re
 import struct
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -291,3 +292,10 @@ def test_odd_audio_is_in_the_order_of_the_list(data: Path, monkeypatch: pytest.M
     monkeypatch.setattr(report_audio, "_open_waves", lambda job: waves)
     keys = [key for key, _ in report_audio.inspect_audio(job_of(data)).anomalies]
     assert len(keys) == 200 and keys == sorted(keys) and (keys[0], keys[-1]) == ("00000", "04999")
+
+
+def test_bars_of_a_histogram_fill_the_chart_with_gaps_of_one_unit() -> None:
+    shown = draw_histogram(np.array([1.0, 3.0, 2.0]), np.array([0.0, 1.0, 2.0, 3.0]), ("x", "y"))
+    bars = [tuple(map(float, bar)) for bar in re.findall(r'class="bar" x="([\d.]+)" .*?width="([\d.]+)"', shown)]
+    assert len(bars) == 3 and sum(bars[-1]) < 640  # the width of the chart
+    assert all(left + width + 1 == pytest.approx(right, abs=0.2) for (left, width), (right, _) in pairwise(bars))

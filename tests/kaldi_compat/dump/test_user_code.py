@@ -359,3 +359,11 @@ def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_bloc
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
+
+
+def test_guard_restores_the_streams() -> None:
+    before = sys.stdin, sys.stdout, sys.stderr
+    with guard("f"):
+        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+        assert sys.stdin.read() == ""
+    assert (sys.stdin, sys.stdout, sys.stderr) == before
