@@ -105,7 +105,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         if any(length < 0 for length in shape):
             raise ValueError(f"invalid shape {shape}")
         if dtype.itemsize == 0:
-            raise ValueError("the elements have no bytes")
+            raise ValueError(f"the type {dtype.str} has a size of 0 bytes")
         length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
         if length > present:
             raise ValueError(f"expected {length} bytes after the header, but only {present} are available")

@@ -276,10 +276,12 @@ class ArrayBlock(Block):
         return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
-        """Return a block of vectors with the same keys from the elements of all vectors.
+        """Return a block of vectors with the same keys.
 
-        ``lengths`` (entries,) are the lengths of the vectors. If None, a vector has an element for each row of the
-        array with the same key in this block.
+        Args:
+            values: (numbers,): the elements of all vectors, one vector after another.
+            lengths: (entries,): length of each vector. None for as many elements as the array with the same key in this
+                block has rows.
         """
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths

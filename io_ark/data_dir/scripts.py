@@ -220,15 +220,17 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
 
 
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options like ``kaldi-compat``: ``--name value``, ``--name=value`` or ``--name``, anywhere on the command line.
+    """Read options as the command ``kaldi-compat`` does: anywhere on the command line, with two dashes.
+
+    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False.
 
     Args:
-        say: prints Kaldi's messages.
+        say: not used. All readers of options have this argument.
         options: default of each option by name.
         argv: the command line.
 
     Returns:
-        The values of options by name, and the arguments.
+        The values of the options on the command line, by name, and the other arguments.
 
     Raises:
         DataDirError: an option is unknown, or lacks a valid value.

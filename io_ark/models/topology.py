@@ -72,7 +72,7 @@ class HmmTopology:
             FormatError: the topology does not have this phone.
         """
         if not 0 <= phone < len(self.entry_of) or self.entry_of[phone] < 0:
-            raise FormatError(f"the topology has no phone {phone}: do the topology and the phones belong together?")
+            raise FormatError(f"the topology has no phone {phone}: use the topology and the phones of the same model")
         return self.entries[self.entry_of[phone]]
 
     @cached_property

@@ -105,7 +105,8 @@ def _restore(path: Path) -> bool:
 def remove_files(path: Path) -> bool:
     """Remove a temporary file or folder without following links. Return True if nothing is left.
 
-    A user may have moved a folder into an old folder since it was replaced. Such a folder stays.
+    A folder whose name ends with :data:`REPLACED` is the old version of a folder that was replaced. Its subfolders are
+    kept, because a user may have moved them into it in the meantime.
     """
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)

@@ -158,7 +158,10 @@ def _identify_file(path: str | bytes | int) -> Identity | None:
 
 
 def _list_written_files(output: str) -> tuple[list[str], bool]:
-    """Return the paths of the files that an output creates, and True if the output is a table."""
+    """Return the paths of the files that an output names, and True if the output is a table.
+
+    A table ``scp:FILE`` gives no paths: the script file is read, and the files that its lines name are not listed.
+    """
     table = classify_wspecifier(output)
     if table is None:
         targets = [output]

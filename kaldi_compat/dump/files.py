@@ -83,8 +83,10 @@ def check_writable(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise OutputError(f"you cannot write to {path}: change the permissions, or choose another file")
         return
+    if path.is_dir():
+        raise OutputError(f"{path} is a directory: name a file")
     directory = Path(os.path.realpath(path)).parent
-    if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
+    if not directory.is_dir() or not os.access(directory, os.W_OK):
         raise OutputError(f"{path} cannot be written: {directory} must be an existing directory that you can write to")
 
 

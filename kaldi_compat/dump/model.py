@@ -177,7 +177,7 @@ def _read_centroids(path: str) -> Array:
     try:
         array = load_npy(path)
     except ArkError as error:
-        raise DumpError(f"--kmeans: {format_error(error)}: save an array of floats with numpy.save") from None
+        raise DumpError(f"--kmeans needs a .npy file with an array of floats: {format_error(error)}") from None
     if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         raise DumpError(
             f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {array.dtype} of shape "
@@ -305,7 +305,7 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
     except DumpError:
         raise
     except Exception as error:
-        text = f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}"
+        text = f"{model.extractor.name} fails in a trial call with noise as audio: {_describe_error(error)}"
         advice = model.source.suggest_remedy(error)
         raise DumpError(f"{text}: {advice}" if advice else text) from error
 
@@ -313,7 +313,21 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
 def _find_batching(
     model: DeviceExtractor, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]
 ) -> tuple[str, int]:
-    """Return the way in which utterances may share a batch, and the index of the shortest audio that may do so."""
+    """Find out how utterances may share a batch, by comparing batches with calls for single utterances.
+
+    Args:
+        model: the extractor on its device.
+        audio: trial audio, in ascending order of length.
+        alone: outputs of ``model`` for each of these utterances alone.
+        notes: lines for the user. A line is appended if padding changes the outputs.
+
+    Returns:
+        ``PADDED``, ``EQUAL`` (only utterances of equal length share a batch) or ``ALONE``, and the index in ``audio``
+        of the shortest utterance that may be padded. The index is 0 unless the first value is ``PADDED``.
+
+    Raises:
+        DumpError: the extractor fails.
+    """
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
     for first in (0, 1):

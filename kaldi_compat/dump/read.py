@@ -252,7 +252,7 @@ class Clock:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Count the time of this block."""
+        """Add the duration of the body of the ``with`` statement to ``busy``, in seconds."""
         start = time.perf_counter()
         try:
             yield

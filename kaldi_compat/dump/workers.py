@@ -32,7 +32,10 @@ SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to it
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write the archives ``shards`` of a plan with worker processes on this machine."""
+    """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
+
+    Several worker processes write different archives at the same time.
+    """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
     count = min(max_workers, len(shards))

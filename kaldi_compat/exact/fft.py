@@ -101,14 +101,19 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
 def _separate_even_and_odd(
     re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32
 ) -> tuple[Floats, Floats]:
-    """Convert the FFT of ``even + i * odd`` samples to the FFT of the signal; with conjugate roots, convert back.
+    """Convert the FFT of the complex samples ``even + i * odd`` to the packed FFT of the signal, or convert it back.
 
-    Bins ``k`` and ``half - k`` of the result depend on the same two bins of the input, and are computed together.
+    The packed FFT has the layout of :func:`compute_packed_rfft`. Bins ``k`` and ``half - k`` of the result depend on
+    the same two bins of the input, and are computed together.
 
     Args:
-        re, im: (..., half): the FFT.
-        root_re, root_im: ``exp(-2 pi i k / n)`` for ``k = 1 .. half / 2``.
-        ends: factor of the first and the last bin: 1 forward, 0.5 back.
+        re, im: (..., half): real and imaginary parts of the FFT, where ``half = n / 2`` for a signal of ``n`` samples.
+        root_re, root_im: ``exp(-2 pi i k / n)`` for ``k = 1 .. half / 2``. To convert back, pass the negated
+            conjugates, ``-exp(2 pi i k / n)``.
+        ends: factor on bins 0 and ``n / 2``: 1 to convert to the packed FFT, 0.5 to convert back.
+
+    Returns:
+        Real and imaginary parts, (..., half).
     """
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)

@@ -199,7 +199,9 @@ class Preset:
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")
             if isinstance(value, int) and value.bit_length() > MAX_BITS:
-                raise OptionError(f"{key} has an invalid value, an integer of {value.bit_length()} bits")
+                raise OptionError(
+                    f"{key} is an integer of {value.bit_length()} bits: write a number of at most {MAX_BITS} bits"
+                )
         for key in ("name", "feature"):
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing: add it")

@@ -154,7 +154,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
     return both
 
 
-def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
+def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
     """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``.
 
     Args:
@@ -232,7 +232,7 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
     """
     if not options.norm_means:
         return features
-    scale, offset = scale_and_offset(float64(statistics), options, features.dtype)
+    scale, offset = compute_scale_and_offset(float64(statistics), options, features.dtype)
     normalized: Array = features + offset if scale is None else features * scale + offset
     return normalized
 

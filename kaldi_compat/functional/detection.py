@@ -86,7 +86,9 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     values = values if values.dtype.kind == "f" else values.astype(np.float64)
     is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
-        raise OptionError(f"invalid label {kinds[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'")
+        raise OptionError(
+            f"invalid label {kinds.tolist()[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'"
+        )
     for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
         if not of_kind.any():
             raise OptionError(f"No {kind} scores seen.")

@@ -138,7 +138,11 @@ class PitchConstants:
         return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
 
     def count_available_frames(self, samples: Any, *, finished: bool) -> Any:
-        """Return the number of frames of ``samples`` resampled samples; before the end, only complete frames."""
+        """Return the number of frames in the first ``samples`` resampled samples (Kaldi: NumFramesAvailable).
+
+        Unless the audio is ``finished``, a frame counts only if its window and the longest lag after the window are
+        available. ``samples`` is an integer, an array or a tensor.
+        """
         if isinstance(samples, int):
             return int(self.count_available_frames(np.array([samples]), finished=finished)[0])
         size, shift = self.window if finished else self.span, self.shift
@@ -146,7 +150,8 @@ class PitchConstants:
             return _clip_at_zero((samples - size) // shift + 1)
         xp = get_namespace(samples)
         centered = samples if finished else samples - size // 2
-        # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
+        # Kaldi divides and adds in float32. The division here has double precision and is then rounded, because a GPU
+        # does not round a float32 division by a constant correctly.
         quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 

@@ -53,12 +53,15 @@ class Paths:
         return self._count
 
     def extend(self, frames: PitchFrames, begin: int, end: int, ends: Sequence[int]) -> None:
-        """Search the rows ``begin`` to ``end``.
+        """Append the frames of rows ``begin`` to ``end - 1``, and continue the search for the cheapest paths.
 
         Args:
-            frames: frames of the audio.
-            begin, end: begin and end of the rows.
-            ends: end of each utterance, counted from the first undecided frame.
+            frames: frames of one or several utterances, one in each row.
+            begin, end: first row to append, and the row after the last one.
+            ends: end (exclusive) of each utterance, counted from the first undecided frame.
+
+        Raises:
+            AudioError: correlations overflow.
         """
         count = len(self) + end - begin
         if count > len(self.memory.best):

@@ -17,8 +17,8 @@ from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
     check_statistics,
     compute_mean_and_variance,
+    compute_scale_and_offset,
     replace_statistics,
-    scale_and_offset,
 )
 from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import CmvnOptions
@@ -93,7 +93,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
         floored = variance[variance < VARIANCE_FLOOR].tolist()
         for value in floored * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
-    scale, offset = scale_and_offset(statistics, options, feats.dtype)
+    scale, offset = compute_scale_and_offset(statistics, options, feats.dtype)
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
     return block.with_rows(cmvn.scale_and_shift(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))

@@ -44,7 +44,7 @@ def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     """Select columns of the features of a block, in the order of ``columns``.
 
     Raises:
-        FeatureError: the features have fewer columns than the first utterance.
+        FeatureError: a selected column does not exist.
     """
     feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:

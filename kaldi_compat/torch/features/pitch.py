@@ -119,10 +119,16 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return PitchTables(*(getattr(self, name) for name in PitchTables._fields))
 
     def _runs_in_torch(self, samples: Tensor) -> bool:
-        """Return True if torch computes the pitch. The first pass of online decoding is simulated only in NumPy."""
+        """Return True if torch computes the pitch, and False if NumPy does.
+
+        Raises:
+            KaldiCompatError: the option ``simulate_first_pass_online``, which only NumPy supports, is set in a model
+                that is compiled, exported, traced or mapped.
+        """
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
-        if is_traced_or_differentiated(samples.detach()):  # Detached, because gradients do not matter: pitch has none.
+        # The samples are detached, because a requested gradient is no obstacle: pitch has no gradient.
+        if is_traced_or_differentiated(samples.detach()):
             raise KaldiCompatError(
                 "simulate_first_pass_online=True is computed in NumPy and cannot be part of a compiled, exported, "
                 "traced or mapped model: leave this option out"

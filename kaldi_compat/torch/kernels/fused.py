@@ -151,11 +151,15 @@ def feature_kernel(
     With MEL, compute mel energies instead of spectra. :func:`~.launch.make_kernel_options` returns the constants.
 
     Args:
-        samples, row_stride, samples_in_row: int16 or float32 rows of audio, distance between their starts, and length.
+        samples: int16 or float32: rows of audio.
+        row_stride, samples_in_row, frames_in_row: distance between the starts of two rows in samples, and the numbers
+            of samples and frames of a row.
         lengths: int64 (rows,): number of valid samples of each row; read with RAGGED.
         window, factors, bins: window (SIZE,), and the tables of ``_make_tables`` in :mod:`.launch`.
         scratch: float32 (programs * FRAMES, ROW): memory for spectra; used with MEL.
-        first_bins, weights, group_rows, bank_rows: :class:`~.launch.BandFilters` and rows of weights in a bank.
+        first_bins, weights, group_rows: :class:`~.launch.BandFilters`.
+        num_bands, num_groups, bank_rows: numbers of columns of ``out``, of groups of bands, and of rows of weights in a
+            bank.
         banks: int32 (end_frame,): index of the filter bank of each frame; read with BANKS.
         out: float32 (end_frame, num_bands), written: spectra, mel energies, or with LOG their logs.
         log_energy: float32 (end_frame,), written if ENERGY is not 0. ``energy_floor`` is the floor of the energy.

@@ -198,7 +198,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
         _add_frames(known, differences)
-        _join(known, {difference.id: difference for difference in differences})
+        _merge_causes(known, {difference.id: difference for difference in differences})
     named = [cause for cause in known.values() if cause.name]
     return sorted([*named, *_group_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
@@ -385,16 +385,17 @@ def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> 
             known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(difference.id)
 
 
-def _join(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
-    """Merge causes in ``known`` that differ only in a floor or another level, which loud audio does not show.
+def _merge_causes(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
+    """Merge a cause in ``known`` into another cause that explains all of its vectors.
 
-    The cause with the additional level remains, if it explains all vectors of the other cause.
+    The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
+    show.
     """
     for less, more in itertools.permutations([*known.values()], 2):
         if not less.changes or not more.changes or not {less.name, more.name} <= known.keys():
             continue
-        has_floor = more.changes.keys() - less.changes.keys() <= LEVELS
-        if has_floor and all(more.explains(differences[vector]) for vector in less.vectors):
+        adds_only_levels = more.changes.keys() - less.changes.keys() <= LEVELS
+        if adds_only_levels and all(more.explains(differences[vector]) for vector in less.vectors):
             more.vectors.extend(known.pop(less.name).vectors)
 
 

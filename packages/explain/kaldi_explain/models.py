@@ -155,7 +155,11 @@ class FeatureModel:
         return self.shift // 2 - self.size // 2
 
     def _cut(self, audio: Floats) -> Floats:
-        """Return the frames (frames, size) of padded audio."""
+        """Cut audio into frames (frames, size).
+
+        Padding other than Kaldi's has been applied to the audio. Without it, and without ``snip_edges``, the audio is
+        first reflected at both ends, as Kaldi does.
+        """
         if not self.padding and not self.value("snip_edges"):
             count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
             audio = np.pad(audio, (before, self.size), mode="symmetric")[max(self.first, 0) :]

@@ -216,9 +216,13 @@ class Search:
         return [*kinds.values()][: THRESHOLDS.starts]
 
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
-        """Return the starts with their best noise, frames and edges of filters, the best start first."""
+        """Improve the candidates ``starts``, and return them without duplicates, the best first.
+
+        Variations with dithering, other framings and other filter edges are tried for each candidate. Frame options are
+        searched for the best candidate, and then tried for the other candidates.
+        """
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
-        # A floor would otherwise be mistaken for dithering.
+        # Dithering must explain a fifth of the cost. Otherwise, a floor of the energies would be mistaken for it.
         if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
         starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]

@@ -190,7 +190,8 @@ class Settling:
         # The energy of a filter without a bin of the FFT is the floor.
         columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
-        if marked.any():  # All rows of silence are equal, unlike masked rows.
+        # Rows of silence all have the same values. A row with other values was masked, and is not compared.
+        if marked.any():
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 

@@ -277,7 +277,7 @@ def test_audio_that_cannot_be_resampled_is_one_failed_utterance(data: Path, monk
 
     monkeypatch.setattr(model, "resample_waveform", resample)
     assert kaldi_compat.dump(data, Samples(), nj=1).utterances == len(others)
-    assert failures(data) == f"{key} the memory is too small for this utterance: cut it into segments\n"
+    assert failures(data) == f"{key} the memory is too small for this utterance: cut the audio into segments\n"
     assert keys_of(data / "samples.scp") == others
 
 
@@ -311,7 +311,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
 
 @pytest.mark.parametrize(("output", "said"), [({}, "returned nothing"), ([], "returned 0 results for a batch of 1")])
 def test_extractor_without_outputs_is_refused(data: Path, output: Any, said: str) -> None:
-    with pytest.raises(DumpError, match=f"^nothing fails for a trial of noise: {said}"):
+    with pytest.raises(DumpError, match=f"^nothing fails in a trial call with noise as audio: {said}"):
         kaldi_compat.dump(data, _named(lambda audio: output, "nothing"), nj=1)
 
 
@@ -324,7 +324,9 @@ def test_exception_without_a_text_is_a_reason(data: Path) -> None:
     def fail(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
         raise _WithoutTextError
 
-    with pytest.raises(DumpError, match=r"fails for a trial of noise: _WithoutTextError: _WithoutTextError$"):
+    with pytest.raises(
+        DumpError, match=r"fails in a trial call with noise as audio: _WithoutTextError: _WithoutTextError$"
+    ):
         kaldi_compat.dump(data, fail, nj=1)
 
 
@@ -337,7 +339,7 @@ def test_exception_in_any_call_of_the_trial_is_a_reason(data: Path, calls: int) 
             raise ValueError("spent")
         return [np.abs(samples).mean(keepdims=True) for samples in audio]
 
-    with pytest.raises(DumpError, match=r"^fail_later fails for a trial of noise: spent$"):
+    with pytest.raises(DumpError, match=r"^fail_later fails in a trial call with noise as audio: spent$"):
         kaldi_compat.dump(data, fail_later, nj=1)
 
 
@@ -397,7 +399,7 @@ def test_unknown_kind_of_argument_is_refused(data: Path, takes: Any) -> None:
         (np.ones((0, 3)), "expected an array of floats"),
         (np.array([[1, np.nan]]), "has NaN or infinities"),
         (np.array([[1, 1e300]]), "has NaN or infinities"),
-        (None, "save an array of floats with numpy.save"),
+        (None, "--kmeans needs a .npy file with an array of floats: "),
     ],
 )
 def test_file_that_holds_no_centroids_is_refused(data: Path, tmp_path: Path, array: Any, said: str) -> None:

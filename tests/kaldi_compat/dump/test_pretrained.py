@@ -108,7 +108,7 @@ def test_audio_longer_than_whispers_window_fails_alone(data: Path, tmp_path: Pat
     write_wav(data / "wav" / f"{key}.wav", audio(31 * 16000, seed=1))
     outcome = kaldi_compat.dump(data, transformers=folder, nj=1)
     assert outcome.utterances == 3
-    assert failures(data) == f"{key} the audio is longer than the model's 30 s: cut it into segments\n"
+    assert failures(data) == f"{key} the audio is longer than the model's 30 s: cut the audio into segments\n"
 
 
 def test_batch_of_whisper_is_limited_by_its_windows(

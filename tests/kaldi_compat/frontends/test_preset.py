@@ -89,7 +89,7 @@ def test_preset_of_another_type_is_refused() -> None:
             {"steps": [{"repeated_deltas": {"delta_order": 3}}, *[{"low_frame_rate": {"stack": 500}}] * 2]},
             "at most 104",
         ),
-        ({"sampling_rate": 10**300}, "sampling_rate has an invalid value, an integer of 997 bits"),
+        ({"sampling_rate": 10**300}, "sampling_rate is an integer of 997 bits: write a number of at most"),
         ({"source": {"url": "x"}}, "source takes repository, file, commit, date"),
     ],
 )

@@ -114,7 +114,7 @@ def test_one_long_utterance_of_a_batch_is_not_cut(tmp_path: Path) -> None:
     folder = save_tiny("whisper", tmp_path / "m")
     made = extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
     batch = [np.zeros(16000, np.float32), np.zeros(30 * 16000 + 1, np.float32)]
-    with pytest.raises(ValueError, match=r"the audio is longer than the model's 30 s: cut it into segments"):
+    with pytest.raises(ValueError, match=r"the audio is longer than the model's 30 s: cut the audio into segments"):
         made(batch)
 
 

@@ -237,7 +237,7 @@ def save_ark(
                 archive.write_all((name, *gathered))
                 if script is not None:
                     script.write(name + encode_key(f"{archive.name}:{place}\n"))
-        # Both are sent before either is closed, and if one fails, both are taken back.
+        # The archive and the script file are flushed before they are closed. If one flush fails, both are discarded.
         with archive.entry, script_entry:
             archive.flush()
             if script is not None:

@@ -166,7 +166,9 @@ class _Reader:
         """Refuse nested tuples as keys or set members, because hashing deeply nested tuples overflows the stack."""
         for value in values:
             if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
-                raise FormatError("a pickle has nested tuples as keys: save them as values")
+                raise FormatError(
+                    "a pickle has nested tuples as keys of a dictionary or members of a set: save the tuples in a list"
+                )
         self._spend(value for value in values if not isinstance(value, str | bytes))
         return values
 
