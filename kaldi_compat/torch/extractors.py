@@ -292,7 +292,7 @@ class _Pretrained:
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.max_samples and max(map(len, audio)) > self.max_samples:
             seconds = self.max_samples / rate
-            raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut it into segments")
+            raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut the audio into segments")
         options |= {} if self.max_samples else {"padding": True}
         options |= {"sampling_rate": rate, "return_tensors": "pt"}
         if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
