@@ -170,7 +170,7 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     try:
         stored = load_npz(path)
     except ArkError as error:
-        raise FeatureError(f"cannot read {error}: write the arrays with np.savez") from None
+        raise FeatureError(str(error)) from None
     prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
