@@ -410,7 +410,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--module=extract.py"], "write package.module:name"),
         (["--module=no_such_package.x:y"], "No module named 'no_such_package'"),
         (["--module=json:JSONDecoder"], "cannot be called"),
-        (["--module=os.path:join"], "fails for a trial"),
+        (["--module=os.path:join"], "fails in a trial"),
         (["--preset=zipformr"], "did you mean"),
         (["--onnx=none.onnx"], "none.onnx is missing"),
         (["--transformers=./none"], "none is not a folder"),
@@ -529,7 +529,7 @@ def test_onnx_model_behind_a_preset(data: Path, tmp_path: Path) -> None:
 def test_onnx_models_that_do_not_fit_are_one_line(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     save_onnx(tmp_path / "narrow.onnx", 40)
-    assert "fails for a trial" in refused("--onnx=narrow.onnx", "--preset=wespeaker", str(data))
+    assert "fails in a trial" in refused("--onnx=narrow.onnx", "--preset=wespeaker", str(data))
     save_onnx(tmp_path / "two.onnx", 80, inputs=2)
     assert "has the inputs feats, feats1" in refused("--onnx=two.onnx", "--preset=wespeaker", str(data))
     (tmp_path / "bad.onnx").write_bytes(b"no model")

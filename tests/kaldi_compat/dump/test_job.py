@@ -619,7 +619,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--nj=0", "--nj"),
     (without(), "--compression-method=9", "--compression-method"),
     (without(), "--report={data}/none/page.html", "cannot be written"),
-    (without(), "--report={data}", "cannot be written"),
+    (without(), "--report={data}", "is a directory: name a file"),
     (without("utt2spk"), "--cmvn=speaker", "utt2spk is missing, and --cmvn=speaker needs it"),
     (with_speakers(lambda lines: lines[1:]), "--cmvn=speaker", "utt2spk lacks 1 of .*wav.scp, such as spk0-utt000,"),
     (with_speakers(lambda lines: lines[:9]), "--cmvn=speaker", "utt2spk lacks 3 of .*wav.scp, such as spk3-utt009,"),
