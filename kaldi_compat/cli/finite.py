@@ -17,8 +17,8 @@ NEW_STATISTICS = (
     f"{_ADVICE}"
 )
 GIVEN_STATISTICS = (
-    "The statistics of %s hold NaN or infinite values, and therefore the normalized features do: compute the statistics "
-    "again from features without such values"
+    "The statistics of %s hold NaN or infinite values, and therefore the normalized features do: compute the "
+    "statistics again from features without such values"
 )
 NORMALIZED_FEATURES = f"The normalized features of utterance %s hold NaN or infinite values: {_ADVICE}"
 

@@ -178,7 +178,7 @@ REFUSED |= {
 
 ADVICE = {
     "ivector-compute-lda --dim=1 ark:pairs ark:fewer out": "No key of the vectors ark:pairs is in the utt2spk table",
-    "ivector-compute-lda --dim=1 'scp,p:echo u absent |' ark:fewer out": "The vectors scp,p:echo u absent | have no readable",
+    "ivector-compute-lda --dim=1 'scp,p:echo u absent |' ark:fewer out": "have no readable entry, so the utt2spk",
     "ivector-compute-plda ark:spk2utts ark:v out": "each line is '<speaker> <utterance> ...', not '<utterance> <",
     "ivector-compute-plda ark:/dev/null ark:v out": "check that both tables have the same utterances, and that each",
     "ivector-plda-scoring plda ark:v ark:v spk2utts o": "Line 1 of the trials must have two keys: remove other columns",
