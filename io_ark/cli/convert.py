@@ -18,7 +18,7 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import Put, Settings, Write, find_format, refuse_unsupported_ending
+from io_ark.cli.formats import Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
 from io_ark.specifier import is_url
@@ -34,7 +34,7 @@ def convert(arguments: argparse.Namespace) -> int:
     Raises:
         ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
     """
-    if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
+    if is_manifest(arguments.target, arguments.target_format):
         _refuse_url(arguments.target)
         nemo.refuse_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)

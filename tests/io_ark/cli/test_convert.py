@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -240,7 +245,18 @@ def test_ending_of_an_unsupported_format_is_refused(name: str, ark: Ark) -> None
     same(dict(io_ark.read(f"ark:{name}")))
 
 
-@pytest.mark.parametrize("name", ["o", "o.txt", "o.new", "ark:o.pt", "ark:o.npz", "'| cat > o.npz'"])
+@pytest.mark.parametrize("name", ["o.gz", "a b.bz2", "o'.xz"])
+def test_advice_for_a_compressed_archive_is_a_command_that_writes_it(name: str, ark: Ark) -> None:
+    said = ark(f"convert feats.scp {shlex.quote(name)}", 2).err
+    if not all(map(shutil.which, ["gzip", "bzip2", "xz"])):
+        pytest.skip("needs gzip, bzip2 and xz")
+    ark(f"convert feats.scp {said[said.index('write ') + 6 : said.index(' for a compressed')]}")
+    opened = {"gz": gzip, "bz2": bz2, "xz": lzma}[name.rpartition(".")[2]].open(name)
+    with opened as file:
+        assert file.read() == Path("feats.ark").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["o", "o.txt", "o.new", "ark:o.pt", "ark:o.npz", "'| cat > o.npz'", "ark:o.json"])
 def test_names_without_a_known_ending_and_specifiers_are_tables(name: str, ark: Ark) -> None:
     ark(f"convert feats.scp {name}")
     same(dict(io_ark.read(f"ark:{name.strip(chr(39)).removeprefix('ark:').removeprefix('| cat > ')}")))
