@@ -10,7 +10,7 @@ MAX_DIGITS = 400
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Number of entries at the start of a long list that notebooks show."""
-_MAX_MESSAGE_CHARACTERS = 2000
+_MAX_MESSAGE_CHARACTERS = 1900  # Error messages are readable at this length. A command in a message may be longer.
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -48,15 +48,13 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     return _SPACE.split(inner, splits) if inner else []
 
 
-def shorten(text: str) -> str:
-    """Return a string, without its middle if it is longer than about 2,000 characters.
+def shorten(text: str, limit: int = _MAX_MESSAGE_CHARACTERS) -> str:
+    """Replace the middle of a string of more than ``limit`` characters by an ellipsis.
 
-    >>> len(shorten("a" * 5_000_000))
-    1905
+    >>> shorten("a long command", limit=6)
+    'a l ... and'
     """
-    return (
-        text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 400]} ... {text[-300:]}"
-    )
+    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
 
 
 def escape_controls(text: str) -> str:
