@@ -48,13 +48,14 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     return _SPACE.split(inner, splits) if inner else []
 
 
-def shorten(text: str, limit: int = _MAX_MESSAGE_CHARACTERS) -> str:
-    """Replace the middle of a string of more than ``limit`` characters by an ellipsis.
+def shorten(text: str) -> str:
+    """Replace the middle of a string by an ellipsis if the string has more than 1,900 characters.
 
-    >>> shorten("a long command", limit=6)
-    'a l ... and'
+    >>> len(shorten("a" * 5_000_000))
+    1905
     """
-    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 2 :]}"
+    half = _MAX_MESSAGE_CHARACTERS // 2
+    return text if len(text) <= 2 * half else f"{text[:half]} ... {text[-half:]}"
 
 
 def escape_controls(text: str) -> str:
