@@ -290,11 +290,11 @@ def get_spectral_part(feature: str) -> str:
 
 
 class Scope(NamedTuple):
-    """The jobs in which options have an effect."""
+    """The jobs in which options have an effect. A source may use further options (``used_options``)."""
 
     options: tuple[str, ...]  # Names of the options.
     text: str  # Completes the sentence "it applies only to ...".
-    includes: Callable[[Job], bool]
+    includes: Callable[[Job], bool] = lambda job: False
 
 
 SCOPES = (
@@ -314,18 +314,10 @@ SCOPES = (
     ),
     Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
     Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
-    Scope(("dtype", "compile"), "--transformers and --module", lambda job: job.source in ("transformers", "module")),
-    Scope(("allow_pickle",), "--transformers", lambda job: job.source == "transformers"),
-    Scope(
-        ("trust_extractor",),
-        "--module, since all other extractors can be compared",
-        lambda job: job.source == "module",
-    ),
-    Scope(
-        ("engine",),
-        "spectral features, and to --preset without --onnx",
-        lambda job: bool(job.spectral) or job.source == "preset",
-    ),
+    Scope(("dtype", "compile"), "--transformers and --module"),
+    Scope(("allow_pickle",), "--transformers"),
+    Scope(("trust_extractor",), "--module, since all other extractors can be compared"),
+    Scope(("engine",), "spectral features, and to --preset without --onnx", lambda job: bool(job.spectral)),
     Scope(("max_device_memory",), "GPUs (--device=cuda)", lambda job: job.options.on_gpu),
     Scope(("address",), "--runner=ray", lambda job: job.options.runner == "ray"),
     Scope(

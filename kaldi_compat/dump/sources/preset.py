@@ -25,6 +25,8 @@ class PresetSource(ExtractorSource):
     """A preset by its name or file, with optional statistics."""
 
     option = "preset"
+    used_options = ("engine",)
+    is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
         """Return the file of a preset of the user, and the file of the statistics."""
