@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     only_prints = True
     try:
         arguments = _parse(argv)
-        only_prints = arguments.command in PAGED
+        only_prints = arguments.command in PAGED or arguments.json
         with page_output(arguments.command in PAGED and not arguments.json):
             module, function = arguments.run.split(".")
             status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(arguments))
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
-        # Commands with a pager and --help write only to standard output, so an error without a file name is its error.
+        # Commands with a pager, --json and --help print, so an error without a file name is that of standard output.
         name = error.filename or ("standard output" if only_prints else "")
         if name == "standard output":
             _discard_output()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -17,7 +18,7 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import Put, Settings, Write, find_format, refuse_unsupported_ending
+from io_ark.cli.formats import Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
 from io_ark.specifier import is_url
@@ -28,12 +29,13 @@ from io_ark.tables.overwriting import refuse_overwriting
 def convert(arguments: argparse.Namespace) -> int:
     """Convert a table. The status is 1 if an entry is unreadable or not an array.
 
-    The target is opened after the first entry has been read.
+    The target is opened after the first entry has been read, and a table after the first entry that it can store.
 
     Raises:
         ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
     """
-    if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
+    if is_manifest(arguments.target, arguments.target_format):
+        _refuse_url(arguments.target)
         nemo.refuse_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
     source = find_format(arguments.source, arguments.source_format)
@@ -45,7 +47,9 @@ def convert(arguments: argparse.Namespace) -> int:
         _check_source(arguments.source)
         values = source.entries(Path(arguments.source))
     write = None if target is None else target.write
-    if target is None:
+    if write is not None:
+        _refuse_url(arguments.target)
+    else:
         _refuse_folder(arguments.target)
         if not arguments.target_format:
             refuse_unsupported_ending(arguments.target)
@@ -63,6 +67,12 @@ def _check_source(name: str) -> None:
         raise MissingFileError("no such file: check the name of SOURCE", file=name)
     if not (path.is_file() or path.is_dir()):
         raise MissingFileError("is not a regular file: copy its data to a file first", file=name)
+
+
+def _refuse_url(target: str) -> None:
+    """Raise :class:`OpenError` if the target is a URL, which would be the name of a folder such as ``s3:``."""
+    if is_url(target):
+        raise OpenError("is a URL, but the target must be a file: upload the file after the conversion", file=target)
 
 
 def _refuse_folder(name: str) -> None:
@@ -90,22 +100,23 @@ def _convert_values(
     try:
         with _open_table(arguments) if write is None else write(target, settings) as put:
             for key, value in show_progress(chain([first], values), arguments.source):
-                try:
-                    if isinstance(value, ArkError):
-                        raise value
-                    if is_array:
-                        _check_array(value, arguments.source, key)
-                    if write is not None:
-                        _add_key(key, keys, arguments.source)
-                    put(key, value)
-                    done += 1
-                except (FormatError, KeyFormatError) as error:
+                error = value if isinstance(value, ArkError) else None  # The entry is unreadable.
+                if error is None:
+                    try:
+                        if is_array:
+                            _check_array(value, arguments.source, key)
+                        if write is not None:
+                            _add_key(key, keys, arguments.source)
+                        put(key, value)
+                        done += 1
+                    except (FormatError, KeyFormatError) as refused:
+                        error = refused
+                if error is not None:
                     failed += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
-            if not done and write is not None:
-                raise FormatError(f"has no entry that {arguments.target} can store: nothing was written",
-                                  file=arguments.source)  # fmt: skip
+            if not done:
+                raise FormatError("no entry could be converted: nothing was written", file=arguments.source)
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
             raise
@@ -166,11 +177,23 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
+    """Yield a function that writes an entry. It opens the table if the table can store the entry.
+
+    The files of a table are emptied when they are opened, so entries that all fail must not open them.
+    """
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
-    with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
+    writer: io_ark.Writer[Any] | None = None
+    with contextlib.ExitStack() as stack:
 
         def put(key: str, array: Any) -> None:
-            writer[key] = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+            nonlocal writer
+            value = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+            if writer is None:
+                with io_ark.writer(f"ark:{os.devnull}", compress=compress) as trial:
+                    trial[key] = value
+                opened = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
+                writer = stack.enter_context(opened)
+            writer[key] = value
 
         yield put

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import math
+import shlex
 import shutil
 import sys
 import tarfile
@@ -47,13 +48,13 @@ Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
-_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tgz")
+_COMPRESSORS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 # Endings of formats that `ark convert` does not write. A Kaldi archive with such a name would be a surprise.
 _UNSUPPORTED_ENDINGS = (
     *(".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".mat", ".onnx", ".tfrecord"),
     *(".arrow", ".feather", ".orc", ".avro", ".msgpack", ".zarr", ".lmdb", ".mdb", ".db", ".sqlite", ".nc", ".tsv"),
     *(".xls", ".xlsx", ".json", ".yaml", ".yml", ".xml", ".html", ".pdf", ".png", ".jpg"),
-    *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", *_COMPRESSED_ENDINGS),
+    *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".zip", ".tgz", *_COMPRESSORS),
 )
 Put = Callable[[str, Array], None]
 # A row group of a Parquet file is in memory as a whole. It ends at this number of arrays, or at this number of bytes.
@@ -132,9 +133,15 @@ def refuse_unsupported_ending(name: str) -> None:
     if ending and not _names_table(name):
         known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
         advice = f"choose a name that ends in {known} or .ark, or pass --to ark for a Kaldi archive with this name"
-        if ending in _COMPRESSED_ENDINGS:
-            advice = f"write 'ark:| gzip -c > {name}' for a compressed archive, or {advice}"
+        if ending in _COMPRESSORS:
+            command = f"ark:| {_COMPRESSORS[ending]} -c > {shlex.quote(name)}"
+            advice = f"write {shlex.quote(command)} for a compressed archive, or {advice}"
         raise SpecifierError(f"ends in {ending}, which is not a supported format: {advice}", file=name)
+
+
+def is_manifest(name: str, format_name: str) -> bool:
+    """Return True if a target is a manifest of NeMo, by the name of the format, or by its ending if it is ""."""
+    return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 
 def _names_table(name: str) -> bool:

@@ -167,8 +167,12 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     Raises:
         OtherFileError: the old folder contains a folder or any other file. It is left unchanged.
         NotADirectoryError: ``folder`` is not a folder.
+        OSError: ``folder`` is the root directory or the working directory.
     """
     place = resolve_place(folder, follow=True)
+    if not place.name or (place.exists() and place.samefile(os.curdir)):
+        reason = "the root directory and the working directory cannot be replaced: choose another folder"
+        raise OSError(errno.EBUSY, reason, str(folder))
     if place.exists() and not place.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     place.parent.mkdir(parents=True, exist_ok=True)

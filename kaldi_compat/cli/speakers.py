@@ -113,11 +113,10 @@ class Trials:
                     counts.done += len(scores)
                     counts.failed += end - len(scores)
                     if end < len(pairs):
-                        logger.warning(
-                            "Line %d of the trials must have two keys: remove other columns, for example with "
-                            "awk '{print $1, $2}'",
-                            counts.total + 1,
-                        )
+                        advice = "remove other columns, for example with awk '{print $1, $2}'"
+                        if len(pairs[end]) < 2:
+                            advice = "add the missing key, or remove the line"
+                        logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
                         expected = "expected two fields: key1 key2"
                         raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {part[end]}")
         if counts.done:

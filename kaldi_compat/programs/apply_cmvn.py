@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
-from kaldi_compat.cli.finite import FiniteCheck
+from kaldi_compat.cli.finite import GIVEN_STATISTICS, FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, map_table, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix
@@ -47,7 +47,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         logger.info("Copied %d utterances.", counts.done)
         return counts.status
     skipped = parse_dims(options.skip_dims, "--skip-dims")
-    check = FiniteCheck("The statistics of %s hold NaN or infinite values, and therefore the normalized features do")
+    check = FiniteCheck()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
         if io_ark.is_table_rspecifier(statistics_source):
@@ -58,7 +58,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             )
         else:
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
-            check.check([(statistics_source, global_statistics[0])])
+            check.check(GIVEN_STATISTICS, [(statistics_source, global_statistics[0])])
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
@@ -66,7 +66,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                 raise Skip
             stacked = np.stack(statistics)
             if table is not None and not np.isfinite(stacked.sum()):
-                check.check(zip(block.names(), statistics, strict=True))
+                check.check(GIVEN_STATISTICS, zip(block.names(), statistics, strict=True))
             return normalize_block(block, replace_statistics(stacked, skipped), options)
 
         counts = map_table(blocks, writer, normalize)

@@ -6,7 +6,7 @@ from functools import cache, partial
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
 from kaldi_compat.cli.dims import parse_dims
-from kaldi_compat.cli.finite import FiniteCheck
+from kaldi_compat.cli.finite import GIVEN_STATISTICS, FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import program
@@ -39,7 +39,8 @@ class Options(OnlineCmvnOptions):
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
-    check = FiniteCheck("The normalized features of utterance %s hold NaN or infinite values")
+    check = FiniteCheck()
+    check.check(GIVEN_STATISTICS, [(statistics_source, statistics)])
 
     @cache
     def make_normalizer() -> OnlineCmvn:

@@ -24,7 +24,7 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 
 @program("apply-cmvn-sliding", USAGE, SlidingCmvnOptions)
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
-    check = FiniteCheck("The normalized features of utterance %s hold NaN or infinite values")
+    check = FiniteCheck()
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         feats = stack_rows(block)

@@ -10,7 +10,7 @@ from io_ark.blocks import ArrayBlock, Block, Skip
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier
 from kaldi_compat.cli.files import format_wxfilename
-from kaldi_compat.cli.finite import FiniteCheck
+from kaldi_compat.cli.finite import NEW_STATISTICS, FiniteCheck
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, map_table, stack_rows, visit_blocks
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
@@ -43,7 +43,7 @@ def main(options: Options, source: str, target: str) -> int:
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
-    check = FiniteCheck("The features of utterance %s hold NaN or infinite values, and therefore the statistics do")
+    check = FiniteCheck()
     with Tables() as tables:
         weights = tables.open_lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
@@ -82,7 +82,7 @@ def compute_utterance_statistics(
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
-        check.check(zip(block.names(), statistics, strict=True))
+        check.check(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
     return block.with_matrices(statistics)
 
 
@@ -116,8 +116,13 @@ class Sum:
         bounds = np.array([0, len(feats)])
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         if not np.isfinite(self.statistics.sum()):
-            self._check.check(block.entries())
+            self._check.check(NEW_STATISTICS, iterate_statistics(block, feats, weights))
         return block
+
+
+def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None) -> Iterator[tuple[str, DoubleMatrix]]:
+    """Yield the key and the statistics of each utterance, which are computed only if a caller iterates."""
+    yield from zip(block.names(), compute_statistics(feats, block.rows(), weights=weights), strict=True)
 
 
 def write_by_speaker(

@@ -56,7 +56,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     if not vectors:
         logger.warning(
             "No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> <speaker>' for "
-            "each vector" if failed else "The table of vectors %s is empty, so the utt2spk table %s is not used",
+            "each vector" if failed else "The vectors %s have no readable entry, so the utt2spk table %s is not used",
             source, utt2spk,
         )  # fmt: skip
         raise OptionError("Did not read any utterances.")

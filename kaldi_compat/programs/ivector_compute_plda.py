@@ -51,8 +51,8 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
         counts = visit_blocks(add_speakers, speakers)
     if not counts.done:
         logger.warning(
-            "No utterance of the spk2utt table %s has a vector in %s: each line must be '<speaker> <utterance> ...', "
-            "not '<utterance> <speaker>' as in utt2spk",
+            "No utterance of the spk2utt table %s has a vector in %s: check that both tables have the same "
+            "utterances, and that each line is '<speaker> <utterance> ...', not '<utterance> <speaker>' as in utt2spk",
             spk2utt, source,
         )  # fmt: skip
         raise OptionError("No stats accumulated, unable to estimate PLDA.")

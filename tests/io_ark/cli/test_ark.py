@@ -322,7 +322,10 @@ def test_closed_standard_output_gives_one_line() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
 @pytest.mark.parametrize("buffered", ["", "1"])
-@pytest.mark.parametrize("line", ["--help", "ls --help", "--version", "show feats.ark utt1", "stat feats.ark"])
+@pytest.mark.parametrize(
+    "line",
+    ["--help", "ls --help", "--version", "show feats.ark utt1", "stat feats.ark", "convert --json feats.ark o.npz"],
+)
 def test_output_to_a_full_disk_is_reported_once(line: str, buffered: str, ark: Ark) -> None:
     code = "import sys; from io_ark.cli.ark import main; sys.exit(main())"
     with open("/dev/full", "wb") as full:

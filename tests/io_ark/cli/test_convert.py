@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -240,7 +245,18 @@ def test_ending_of_an_unsupported_format_is_refused(name: str, ark: Ark) -> None
     same(dict(io_ark.read(f"ark:{name}")))
 
 
-@pytest.mark.parametrize("name", ["o", "o.txt", "o.new", "ark:o.pt", "ark:o.npz", "'| cat > o.npz'"])
+@pytest.mark.parametrize("name", ["o.gz", "a b.bz2", "o'.xz"])
+def test_advice_for_a_compressed_archive_is_a_command_that_writes_it(name: str, ark: Ark) -> None:
+    said = ark(f"convert feats.scp {shlex.quote(name)}", 2).err
+    if not all(map(shutil.which, ["gzip", "bzip2", "xz"])):
+        pytest.skip("needs gzip, bzip2 and xz")
+    ark(f"convert feats.scp {said[said.index('write ') + 6 : said.index(' for a compressed')]}")
+    opened = {"gz": gzip, "bz2": bz2, "xz": lzma}[name.rpartition(".")[2]].open(name)
+    with opened as file:
+        assert file.read() == Path("feats.ark").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["o", "o.txt", "o.new", "ark:o.pt", "ark:o.npz", "'| cat > o.npz'", "ark:o.json"])
 def test_names_without_a_known_ending_and_specifiers_are_tables(name: str, ark: Ark) -> None:
     ark(f"convert feats.scp {name}")
     same(dict(io_ark.read(f"ark:{name.strip(chr(39)).removeprefix('ark:').removeprefix('| cat > ')}")))
@@ -272,8 +288,49 @@ def test_nothing_is_written_if_all_entries_fail(target: str, ark: Ark) -> None:
     old = set(Path().iterdir())
     said = ark(f"convert text {target}", 2).err.splitlines()
     assert said[0].endswith("only numbers; keep the entry in a Kaldi table such as ark,t:FILE")
-    assert said[2:] == [f"ark: text: has no entry that {target} can store: nothing was written"]
+    assert said[2:] == ["ark: text: no entry could be converted: nothing was written"]
     assert set(Path().iterdir()) == old
+
+
+@pytest.mark.parametrize(
+    "wspecifier", ["feats.ark", "ark,t:feats.ark", "ark,scp:feats.ark,o.scp", "'| cat > feats.ark'"]
+)
+@pytest.mark.parametrize("source", ["away.scp", "text", "masks.npz"])
+def test_a_table_keeps_its_entries_if_all_others_fail(source: str, wspecifier: str, ark: Ark) -> None:
+    Path("away.scp").write_text("b.1 away/feats.ark:4\n")  # As if another folder were the working directory.
+    Path("text").write_text("u1 a b\n")
+    np.savez("masks.npz", u1=np.ones(2, bool))
+    old = Path("feats.ark").read_bytes()
+    errors = ark(f"convert {source} {wspecifier}", 2).err.splitlines()
+    assert errors[1:] == [f"ark: {source}: no entry could be converted: nothing was written"]
+    assert Path("feats.ark").read_bytes() == old and not Path("o.scp").exists()
+
+
+@pytest.mark.parametrize("target", ["o.npz", "o.ark"])
+def test_an_entry_whose_file_or_command_fails_is_one_failed_entry(target: str, ark: Ark) -> None:
+    lines = Path("feats.scp").read_text().splitlines(keepends=True)
+    Path("holes.scp").write_text("".join(["u1 nosuch.ark:3\n", *lines, "u2 exit 3 |\n"]))
+    errors = ark(f"convert holes.scp {target}", 1).err
+    assert "nosuch.ark: u1: cannot be opened: No such file" in errors and "exit 3 |: u2: the command" in errors
+    assert errors.endswith(f"{target}: 3 entries, 2 failed\n")
+
+
+@pytest.mark.parametrize("target", ["s3://bucket/o.h5", "s3://bucket/o/", "http://host/o.jsonl", "http://host/o.json"])
+def test_urls_are_no_target_of_other_formats(target: str, ark: Ark) -> None:
+    assert ark(f"convert feats.scp {target}", 2).err == (
+        f"ark: {target}: is a URL, but the target must be a file: upload the file after the conversion\n"
+    )
+    assert not Path("s3:").exists() and not Path("http:").exists()
+
+
+@pytest.mark.parametrize("target", ["./", "../folder/", "/"])
+def test_the_root_and_the_working_directory_are_not_replaced(
+    target: str, ark: Ark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("folder").mkdir()
+    monkeypatch.chdir("folder")
+    assert "working directory cannot be replaced: choose another folder" in ark(f"convert ../feats.ark {target}", 2).err
+    assert os.path.samefile("../folder", ".") and not list(Path().iterdir())
 
 
 def test_vectors_are_no_lhotse_manifest(ark: Ark) -> None:
@@ -282,7 +339,7 @@ def test_vectors_are_no_lhotse_manifest(ark: Ark) -> None:
         writer["u1"] = np.ones(3, np.float32)
     assert ark("convert v.ark o.jsonl", 2).err == (
         "ark: o.jsonl: u1: is not a matrix: lhotse stores only matrices\n"
-        "ark: v.ark: has no entry that o.jsonl can store: nothing was written\n"
+        "ark: v.ark: no entry could be converted: nothing was written\n"
     )
     assert not list(Path().glob("*o*.jsonl")) and not Path("o_storage").exists()
 

@@ -49,6 +49,12 @@ def test_recordings_have_their_duration_text_and_speaker(ark: Ark) -> None:
     assert sorted(os.listdir("d")) == ["text", "utt2spk", "wav.scp"]  # No utt2dur is written.
 
 
+def test_ending_in_capital_letters_is_a_manifest(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n")
+    ark("convert d M.JSON")
+    assert [line["duration"] for line in lines("M.JSON")] == [1.25]
+
+
 def test_durations_of_the_directory_are_used(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 missing.wav\n", utt2dur="u2 7.5\n")
     ark("convert --to nemo d m.jsonl")

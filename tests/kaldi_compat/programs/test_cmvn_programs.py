@@ -23,9 +23,9 @@ def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("compute-cmvn-stats ark:in.ark ark:out", "The features of utterance b hold NaN or infinite values, and there"),
-        ("compute-cmvn-stats --spk2utt=ark:spk2utt ark:in.ark ark:out", "The features of utterance b hold NaN"),
-        ("compute-cmvn-stats ark:in.ark out", "The features of utterance b hold NaN"),
+        ("compute-cmvn-stats ark:in.ark ark:out", "The statistics of utterance b hold NaN or infinite values, because"),
+        ("compute-cmvn-stats --spk2utt=ark:spk2utt ark:in.ark ark:out", "The statistics of utterance b hold NaN"),
+        ("compute-cmvn-stats ark:in.ark out", "The statistics of utterance b hold NaN"),
         ("apply-cmvn ark:cmvn.ark ark:in.ark ark:out", "The statistics of b hold NaN or infinite values, and there"),
         ("apply-cmvn cmvn ark:in.ark ark:out", "The statistics of cmvn hold NaN"),
         ("apply-cmvn-online good ark:in.ark ark:out", "The normalized features of utterance b hold NaN or infinite"),
@@ -48,7 +48,52 @@ def test_values_that_are_not_finite_give_one_warning_for_a_table(command: str, m
     log_of("compute-cmvn-stats ark:in.ark ark:cmvn.ark")
     log_of("compute-cmvn-stats ark:in.ark cmvn")
     warnings = [line for line in log_of(command).splitlines() if line.startswith("WARNING")]
-    assert len(warnings) == 1 and message in warnings[0] and "--dither=1" in warnings[0]
+    advice = "features without such values" if command.startswith("apply-cmvn ") else "--dither=1"
+    assert len(warnings) == 1 and message in warnings[0] and advice in warnings[0]
+
+
+@pytest.mark.parametrize("command", ["apply-cmvn", "apply-cmvn-online"])
+def test_statistics_that_are_not_finite_are_named_and_not_an_utterance(command: str) -> None:
+    save("in.ark", {"a": np.ones((9, 2), np.float32)})
+    io_ark.save("stats", np.array([[3.0, np.nan, 2.0], [9.0, 16.0, 0.0]]), kind="double-matrix")
+    (warning,) = [line for line in log_of(f"{command} stats ark:in.ark ark:out").splitlines() if "WARNING" in line]
+    assert "The statistics of stats hold NaN" in warning and warning.endswith("from features without such values")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "apply-cmvn stats ark:in.ark ark:out",
+        "apply-cmvn ark:stats.ark ark:in.ark ark:out",
+        "apply-cmvn-online small ark:in.ark ark:out",
+        "apply-cmvn-sliding ark:in.ark ark:out",
+    ],
+)
+def test_large_finite_values_whose_sum_overflows_give_no_warning(command: str) -> None:
+    values = np.tile(np.float32([[1e38], [-1e38]]), (9, 4))
+    save("in.ark", {"a": values, "b": np.abs(values) * (np.arange(18) < 3)[::-1, None]})
+    large = np.full((2, 5), 1.5e308)
+    io_ark.save("stats", large, kind="double-matrix")
+    io_ark.save("small", np.ones((2, 5)), kind="double-matrix")
+    kaldiio.save_ark("stats.ark", {"a": large, "b": large})
+    assert "WARNING" not in log_of(command)
+    assert all(np.isfinite(matrix).all() for matrix in load("out").values())
+
+
+@pytest.mark.parametrize("target", ["out", "ark:out"])
+@pytest.mark.parametrize("cause", ["large", "weights"])
+def test_statistics_that_overflow_or_have_infinite_weights_give_a_warning(cause: str, target: str) -> None:
+    names = {key: np.ones((9, 2), np.float32) for key in "abc"}
+    weights = {key: np.ones(9, np.float32) for key in "abc"}
+    if cause == "large":
+        names["b"][3] = 1e20  # The square overflows float32, in which Kaldi computes squares.
+    else:
+        weights["b"][3] = np.inf
+    save("in.ark", names)
+    kaldiio.save_ark("weights.ark", weights)
+    said = log_of(f"compute-cmvn-stats --weights=ark:weights.ark ark:in.ark {target}")
+    (warning,) = [line for line in said.splitlines() if "WARNING" in line]
+    assert "The statistics of utterance b hold NaN or infinite values, because its features or weights do" in warning
 
 
 def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:

@@ -178,8 +178,11 @@ REFUSED |= {
 
 ADVICE = {
     "ivector-compute-lda --dim=1 ark:pairs ark:fewer out": "No key of the vectors ark:pairs is in the utt2spk table",
-    "ivector-compute-plda ark:spk2utts ark:v out": "each line must be '<speaker> <utterance> ...', not '<utterance> <",
+    "ivector-compute-lda --dim=1 'scp,p:echo u absent |' ark:fewer out": "have no readable entry, so the utt2spk",
+    "ivector-compute-plda ark:spk2utts ark:v out": "each line is '<speaker> <utterance> ...', not '<utterance> <",
+    "ivector-compute-plda ark:/dev/null ark:v out": "check that both tables have the same utterances, and that each",
     "ivector-plda-scoring plda ark:v ark:v spk2utts o": "Line 1 of the trials must have two keys: remove other columns",
+    "ivector-plda-scoring plda ark:v ark:v 'echo |' o": "must have two keys: add the missing key, or remove the line",
     "compute-eer 'printf \"1 target\\njunk\\n\" |'": "Line 2 must have a score and a label, such as '0.5 target'",
     "compute-eer 'printf \"1 target\\n\" |'": "All trials have the label 'target': add trials with the label",
 }
