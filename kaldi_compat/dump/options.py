@@ -115,6 +115,9 @@ class DumpOptions(BaseOptions):
 
     # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
+    uses_torch: ClassVar[
+        bool
+    ]  # torch computes a preset; otherwise NumPy computes the same bits as torch, and starts earlier.
     seconds_in_batch: ClassVar[float]
     # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
     # dump on a GPU may be resumed with batches of another size.
@@ -157,6 +160,7 @@ class DumpOptions(BaseOptions):
             require(is_speed(factor), f"{expected}; not {factor!r}")
         vars(self).update(
             on_gpu=on_gpu,
+            uses_torch=on_gpu or self.engine not in ("auto", "exact"),
             seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
             processor="GPU" if on_gpu else "CPU",
             cmvn_levels=levels,
@@ -314,7 +318,12 @@ SCOPES = (
     ),
     Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
     Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
-    Scope(("dtype", "compile"), "--transformers and --module", lambda job: job.source in ("transformers", "module")),
+    Scope(
+        ("dtype",),
+        "--transformers, --module, and --preset that torch computes (--device=cuda or --engine=torch)",
+        lambda job: job.source in ("transformers", "module") or (job.source == "preset" and job.options.uses_torch),
+    ),
+    Scope(("compile",), "--transformers and --module", lambda job: job.source in ("transformers", "module")),
     Scope(("allow_pickle",), "--transformers", lambda job: job.source == "transformers"),
     Scope(
         ("trust_extractor",),

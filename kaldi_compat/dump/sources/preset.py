@@ -35,7 +35,7 @@ class PresetSource(ExtractorSource):
 
     def open(self, device: str, threads: int) -> Extractor:
         """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
-        if device == CPU and self.options.engine in ("auto", "exact"):
+        if not self.options.uses_torch:
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 
