@@ -10,7 +10,7 @@ MAX_DIGITS = 400
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Number of entries at the start of a long list that notebooks show."""
-_MAX_MESSAGE_CHARACTERS = 2000
+_MAX_MESSAGE_CHARACTERS = 1900  # Error messages are readable at this length. A command in a message may be longer.
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -49,14 +49,13 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def shorten(text: str) -> str:
-    """Return a string, without its middle if it is longer than about 2,000 characters.
+    """Replace the middle of a string by an ellipsis if the string has more than 1,900 characters.
 
     >>> len(shorten("a" * 5_000_000))
     1905
     """
-    return (
-        text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 400]} ... {text[-300:]}"
-    )
+    half = _MAX_MESSAGE_CHARACTERS // 2
+    return text if len(text) <= 2 * half else f"{text[:half]} ... {text[-half:]}"
 
 
 def escape_controls(text: str) -> str:

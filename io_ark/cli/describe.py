@@ -98,7 +98,8 @@ def print_json(value: Any) -> None:
 def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
 
-    NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes" with their number.
+    NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes", where N is the number
+    of bytes.
 
     >>> import numpy as np
     >>> convert_to_json({"a": np.float32([0.5, np.nan])})

@@ -106,7 +106,7 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
     """Return the entry of ``key`` in the table ``name``.
 
-    An archive is read up to the entry. Of a script file, only one object is read.
+    An archive is read up to the entry. If the table is a script file, only the object of the key is read.
 
     Raises:
         MissingKeyError: the table does not have the key.

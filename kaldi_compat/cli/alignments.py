@@ -146,8 +146,8 @@ def require_single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, whose lines contain a symbol and its number.
 
-    As in OpenFst, a NUL ends a line, and the first number of a repeated symbol counts. Of several symbols for one
-    number, the first counts while the file numbers its symbols 0, 1, 2 and so on; after that, the last counts.
+    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have one number,
+    the first symbol is used while the file numbers its symbols 0, 1, 2 and so on, and the last symbol after that.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.

@@ -15,7 +15,7 @@ from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import FEATURES, PITCH, SCOPES, SPECTRAL, DumpOptions, Job, Layout, get_spectral_part
-from kaldi_compat.dump.sources import get_extractor_name
+from kaldi_compat.dump.sources import get_extractor_name, get_source_class
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
 from kaldi_compat.options.config import UsageError, get_flags, normalize, spell_as_flags
@@ -157,8 +157,10 @@ def _is_feature(argument: str) -> bool:
 
 def _refuse_unused(job: Job) -> None:
     """Raise UsageError for an option that has no effect in a job."""
+    used = get_source_class(job.source).used_options if job.source else ()
     for scope in SCOPES:
-        for flag in (OWN_FLAGS[normalize(name)] for name in scope.options if not scope.includes(job)):
+        unused = () if scope.includes(job) else set(scope.options).difference(used)
+        for flag in (OWN_FLAGS[normalize(name)] for name in sorted(unused)):
             if (value := getattr(job.options, flag.field)) != flag.default:
                 text = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
                 raise UsageError(f"{text}; remove the option")

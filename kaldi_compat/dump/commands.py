@@ -27,7 +27,7 @@ from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, run_in_process
 from io_ark.streams.system import SIGPIPE
-from kaldi_compat.dump.errors import shorten
+from io_ark.text import shorten
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, create_block
-from io_ark.text import escape_controls
+from io_ark.text import escape_controls, shorten
 from kaldi_compat.cli.objects import compute_durations, list_waves
-from kaldi_compat.dump.errors import format_error, remove_key, shorten
+from kaldi_compat.dump.errors import format_error, remove_key
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 

@@ -60,8 +60,6 @@ def convert_to_user_error(error: BaseException) -> DumpError:
     return DumpError(f"internal error, please report it with the .log files: {name}: {format_error(error)}")
 
 
-MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of characters.
-
 # Files, offsets and times in the reason of a failure. Reasons that differ only in these belong to one group.
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
@@ -90,10 +88,3 @@ def remove_key(key: str, message: str) -> str:
     name = re.escape(key)
     message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
     return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)
-
-
-def shorten(text: str) -> str:
-    """Return a string. Replace the middle by an ellipsis if it has more than ``MAX_REASON_CHARACTERS`` characters."""
-    if len(text) <= MAX_REASON_CHARACTERS:
-        return text
-    return f"{text[: MAX_REASON_CHARACTERS // 2]} … {text[-MAX_REASON_CHARACTERS // 2 :]}"

@@ -420,7 +420,8 @@ class PreparedAudio(NamedTuple):
 
 def must_compare(job: Job) -> bool:
     """Return True if the extractor must be opened to compare it with a plan, even if nothing is left to compute."""
-    return job.source == "module" and not job.options.trust_extractor
+    source = make_source(job)
+    return source is not None and not source.is_decided_by_files and not job.options.trust_extractor
 
 
 def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str, *, is_new: bool) -> None:

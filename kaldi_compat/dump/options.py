@@ -115,9 +115,6 @@ class DumpOptions(BaseOptions):
 
     # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
-    uses_torch: ClassVar[
-        bool
-    ]  # torch computes a preset; otherwise NumPy computes the same bits as torch, and starts earlier.
     seconds_in_batch: ClassVar[float]
     # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
     # dump on a GPU may be resumed with batches of another size.
@@ -160,7 +157,6 @@ class DumpOptions(BaseOptions):
             require(is_speed(factor), f"{expected}; not {factor!r}")
         vars(self).update(
             on_gpu=on_gpu,
-            uses_torch=on_gpu or self.engine not in ("auto", "exact"),
             seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
             processor="GPU" if on_gpu else "CPU",
             cmvn_levels=levels,
@@ -294,11 +290,11 @@ def get_spectral_part(feature: str) -> str:
 
 
 class Scope(NamedTuple):
-    """The jobs in which options have an effect."""
+    """The jobs in which options have an effect. A source may use further options (``used_options``)."""
 
     options: tuple[str, ...]  # Names of the options.
     text: str  # Completes the sentence "it applies only to ...".
-    includes: Callable[[Job], bool]
+    includes: Callable[[Job], bool] = lambda job: False
 
 
 SCOPES = (
@@ -318,23 +314,11 @@ SCOPES = (
     ),
     Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
     Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
-    Scope(
-        ("dtype",),
-        "--transformers, --module, and --preset that torch computes (--device=cuda or --engine=torch)",
-        lambda job: job.source in ("transformers", "module") or (job.source == "preset" and job.options.uses_torch),
-    ),
-    Scope(("compile",), "--transformers and --module", lambda job: job.source in ("transformers", "module")),
-    Scope(("allow_pickle",), "--transformers", lambda job: job.source == "transformers"),
-    Scope(
-        ("trust_extractor",),
-        "--module, since all other extractors can be compared",
-        lambda job: job.source == "module",
-    ),
-    Scope(
-        ("engine",),
-        "spectral features, and to --preset without --onnx",
-        lambda job: bool(job.spectral) or job.source == "preset",
-    ),
+    Scope(("dtype",), "--transformers, --module, and --preset that torch computes"),
+    Scope(("compile",), "--transformers and --module"),
+    Scope(("allow_pickle",), "--transformers"),
+    Scope(("trust_extractor",), "--module, since all other extractors can be compared"),
+    Scope(("engine",), "spectral features, and to --preset without --onnx", lambda job: bool(job.spectral)),
     Scope(("max_device_memory",), "GPUs (--device=cuda)", lambda job: job.options.on_gpu),
     Scope(("address",), "--runner=ray", lambda job: job.options.runner == "ray"),
     Scope(

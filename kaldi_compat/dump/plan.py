@@ -20,10 +20,10 @@ from typing import Any
 
 from io_ark import __version__
 from io_ark.data_dir.stage import refuse_half_changed
-from io_ark.text import escape_controls
+from io_ark.text import escape_controls, shorten
 from kaldi_compat.dump.configuration import compare_values, read_confs
 from kaldi_compat.dump.devices import parse_devices
-from kaldi_compat.dump.errors import DumpError, PlanError, shorten
+from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import Stamp, read_sealed, write_sealed
 from kaldi_compat.dump.inputs import (
     SCRIPT,

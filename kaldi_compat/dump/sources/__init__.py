@@ -67,10 +67,15 @@ class ExtractorSource(ABC):
 
     Attributes:
         option: name of the option of :class:`~kaldi_compat.dump.options.DumpOptions`, and of the file of the class.
+        used_options: names of the options in :data:`~kaldi_compat.dump.options.SCOPES` that have an effect.
+        is_decided_by_files: the files of :meth:`list_files` decide all numbers, so that a plan can be compared without
+            opening the extractor.
         changes_in_calls: the first call of an extractor may create a part of it, such as weights.
     """
 
     option: ClassVar[str]
+    used_options: ClassVar[tuple[str, ...]] = ()
+    is_decided_by_files: ClassVar[bool] = False
     changes_in_calls: ClassVar[bool] = False
 
     def __init__(self, job: Job) -> None:

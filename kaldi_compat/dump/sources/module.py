@@ -39,6 +39,7 @@ class ModuleSource(ExtractorSource):
     """A Python callable, or a class or factory of a callable."""
 
     option = "module"
+    used_options = ("dtype", "compile", "trust_extractor")
     changes_in_calls = True
 
     def __init__(self, job: Job) -> None:

@@ -42,6 +42,7 @@ class OnnxSource(ExtractorSource):
     """A model with one input that onnxruntime runs."""
 
     option = "onnx"
+    is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
         """Return the model, its external files of weights, and the files of the preset before the model."""

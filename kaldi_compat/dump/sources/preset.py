@@ -25,6 +25,8 @@ class PresetSource(ExtractorSource):
     """A preset by its name or file, with optional statistics."""
 
     option = "preset"
+    used_options = ("engine", "dtype")
+    is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
         """Return the file of a preset of the user, and the file of the statistics."""
@@ -35,7 +37,7 @@ class PresetSource(ExtractorSource):
 
     def open(self, device: str, threads: int) -> Extractor:
         """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
-        if not self.options.uses_torch:
+        if device == CPU and self.options.engine in ("auto", "exact"):
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 

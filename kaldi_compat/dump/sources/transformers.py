@@ -17,6 +17,8 @@ class TransformersSource(ExtractorSource):
     """A model in a folder in the format of transformers, or a model on the hub by its name."""
 
     option = "transformers"
+    used_options = ("dtype", "compile", "allow_pickle")
+    is_decided_by_files = True
 
     @classmethod
     def get_name(cls, value: str) -> str:

@@ -111,7 +111,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames, of which the first ``counts`` (B,) exist."""
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):

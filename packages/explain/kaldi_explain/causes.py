@@ -193,7 +193,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             known.setdefault(cause.key, cause).vectors.append(difference.id)
     with contextlib.suppress(Exception):
         for difference in [*unexplained]:
-            # A cause that was found for a later vector may explain this one too.
+            # A cause that was found for a later vector may explain this vector as well.
             if cause := _find_known_cause(difference, known.values()):
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)

@@ -321,8 +321,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Replace this process by the command of ``python -m kaldi_standins``. Exit with 2 for an invalid command line."""
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
-        print(usage, end="")
-        sys.exit(0)
+        from kaldi_compat.cli.program import run_printing_command
+
+        sys.exit(run_printing_command(lambda: print(usage, end="") or 0, "kaldi_standins"))
     names = arguments[1].replace(" ", "").split(",") if len(arguments) > 2 and arguments[0] == "replace" else []
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]

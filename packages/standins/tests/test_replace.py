@@ -223,6 +223,18 @@ def test_unknown_library_is_one_line_with_advice(name: str, advice: str, capsys:
         kaldi_standins.install(name)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_help_that_nobody_gets_is_not_lost_in_silence(buffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kaldi_standins", "--help"], stdout=full, stderr=subprocess.PIPE, check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": buffered},
+        )  # fmt: skip
+    assert done.stderr == b"kaldi_standins: standard output cannot be written to: No space left on device\n"
+    assert done.returncode == 255
+
+
 def test_a_command_may_be_options_of_python() -> None:
     command = "-u", "-c", "import kaldi_io, kaldiio; print(kaldi_io.__name__, kaldiio.__name__)"
     done = run("-m", "kaldi_standins", "replace", "kaldi_io, kaldiio", "--", *command)

@@ -128,12 +128,11 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
         ("pitch --pitch-conf=p", "--conf=p"),
         (
             "--preset=wenet",
-            "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 --dtype=float16 "
+            "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 "
             "--compile --allow-pickle --trust-extractor --max-device-memory=2",
         ),
         ("--onnx=x.onnx --preset=wenet", "--conf=p --engine=torch --dtype=float16 --compile --trust-extractor"),
         ("--onnx=x.onnx --preset=wenet --device=cuda", "--dtype=float16"),
-        ("--preset=wenet --engine=exact", "--dtype=float16"),
         ("--transformers=x", "--conf=p --engine=torch --seed=2 --trust-extractor"),
         ("--module=a:b", "--conf=p --engine=torch --seed=2 --allow-pickle"),
     ],

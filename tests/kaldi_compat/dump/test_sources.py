@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
@@ -16,8 +17,9 @@ import torch
 
 import kaldi_compat
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump import sources
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
+from kaldi_compat.dump.options import SCOPES, SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import (
     ExtractorSource,
     convert_to_array,
@@ -729,3 +731,15 @@ def test_incomplete_files_of_another_format_are_an_error(data: Path) -> None:
     Path("loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
     assert "xvector/ is not complete" in said("--module=loud.py:f", "--format=npy", str(data), status=255)
     assert len(arrays(data / "xvector.scp")) == 4
+
+
+def test_only_the_class_of_a_source_depends_on_its_type() -> None:
+    for path in Path(sources.__file__).parents[1].glob("*.py"):
+        assert not re.search(r"\.source (==|!=|in|not in) ", path.read_text()), path
+
+
+@pytest.mark.parametrize("option", SOURCES)
+def test_source_names_the_options_that_it_uses(option: str) -> None:
+    source = sources.get_source_class(option)
+    assert {*source.used_options} <= {name for scope in SCOPES for name in scope.options}
+    assert ("trust_extractor" in source.used_options) is not source.is_decided_by_files

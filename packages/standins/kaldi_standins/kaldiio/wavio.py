@@ -128,7 +128,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     """Read linear samples as kaldiio does, without using the byte rate and the block size of the header.
 
     A truncated file gives the samples that it contains. If the size of the data chunk is unknown, all bytes up to the
-    end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is unknown, too.
+    end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
