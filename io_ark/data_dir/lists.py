@@ -498,5 +498,6 @@ def check_text(say: Printer, file: str) -> None:
         raise DataDirError(f"{say.name}: ERROR: file '{file}' is empty or does not exist")
     if problem:
         warn(f"{say.name}: {problem}")
-        text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): replace them"
+        remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
+        text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
         raise DataDirError(f"{say.name}: ERROR: {text}", file, number, key)

@@ -140,7 +140,7 @@ class Check(DataFiles):
         if lacks.field == 2:  # The recordings of segments.
             recording = decode_key(key or b"")
             add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
-        advice = f"is missing, but is in {has.file}: {add}, or let fix_data_dir.sh remove the key"
+        advice = f"is missing, but is in {has.file}: {add}, or let kaldi-compat data fix remove the key"
         raise self.say.fail("", advice, lacks.file, number, key)
 
     def check_values(self, name: str) -> None:

@@ -68,17 +68,24 @@ Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if t
 command line, 130 after Ctrl-C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
 reasons.
 """
-# Options of Kaldi's scripts that have a different name here.
-SCRIPT_OPTIONS = {
-    **{f"{feature}-config": "conf" for feature in SPECTRAL},
-    "pitch-config": "pitch-conf",
-    "pitch-postprocess-config": "pitch-postprocess-conf",
-}
 # Advice for words that are not features, but the topics of Kaldi's scripts.
 OTHER_PROGRAMS = {
     "vad": "the program compute-vad decides which frames have speech: compute-vad --config=conf/vad.conf "
     "scp:<data>/feats.scp ark,scp:vad.ark,<data>/vad.scp",
     "cmvn": "add --cmvn=speaker to the dump of a feature, or run compute-cmvn-stats",
+}
+# Answers to options that only Kaldi's scripts have.
+SCRIPT_OPTIONS = {
+    **{f"{feature}-config": "is --conf here" for feature in SPECTRAL},
+    "pitch-config": "is --pitch-conf here",
+    "pitch-postprocess-config": "is --pitch-postprocess-conf here",
+    "cmd": "is not needed: leave it out; --nj starts processes on this machine, and --shard divides the work among the "
+    "jobs of a cluster",
+    "vad-config": f"is not an option of the dump: {OTHER_PROGRAMS['vad']}",
+    "two-channel": "is not an option of the dump: run compute-cmvn-stats-two-channel after the dump",
+    "fake-dims": "is not an option of the dump: run modify-cmvn-stats after the dump",
+    "fake": "is not needed: leave out --cmvn, since features without statistics are not normalized",
+    "online-pitch-config": "is not supported: split its options between --pitch-conf and --pitch-postprocess-conf",
 }
 HELP = "kaldi-compat dump --help explains the command line"
 
@@ -137,14 +144,11 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
-    """Raise UsageError for an option that only Kaldi's scripts have. The message names the option of the dump."""
+    """Raise UsageError for an option that only Kaldi's scripts have. The message says what to do instead."""
     for word in takewhile(lambda word: word != "--", words):
         name = normalize(word[2:].partition("=")[0])
         if name in SCRIPT_OPTIONS:
-            raise UsageError(f"--{name} of Kaldi's scripts is --{SCRIPT_OPTIONS[name]} here")
-        if name == "cmd":
-            raise UsageError("--cmd of Kaldi's scripts is not needed: leave it out; --nj starts processes on this "
-                             "machine, and --shard divides the work among the jobs of a cluster")  # fmt: skip
+            raise UsageError(f"--{name} of Kaldi's scripts {SCRIPT_OPTIONS[name]}")
 
 
 def _is_feature(argument: str) -> bool:

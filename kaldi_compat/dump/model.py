@@ -431,7 +431,8 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     """
     parts = digests.keys() | planned.keys()
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
-        more = f" (with {len(changed) - 1} other parts)" if len(changed) > 1 else ""
+        count = len(changed) - 1
+        more = f" (with {count} other part{'s' * (count > 1)})" if count else ""
         if is_new:
             raise PlanError(
                 f"{changed[0]} of {name} differs from process to process{more}: load it from a file, call "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -86,7 +87,9 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
 
 
 def name_conversion(samples: Any, *, to_tensor: bool) -> str:
-    """Return the call that converts ``samples`` to an array or a tensor. Bytes are taken as 16-bit samples."""
+    """Return the call that converts ``samples`` to audio. Bytes are 16-bit samples, and strings are file names."""
+    if isinstance(samples, (str, os.PathLike)):
+        return "io_ark.load"
     if isinstance(samples, (bytes, bytearray, memoryview)):
         return "torch.frombuffer(bytearray(data), dtype=torch.int16)" if to_tensor else "np.frombuffer(data, np.int16)"
     return "torch.as_tensor" if to_tensor else "np.asarray"
@@ -152,6 +155,10 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     return tuple(factors.ravel().tolist())
 
 
+# Iterables that are not lists of utterances, even if they are empty.
+_NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
+
+
 def check_list(
     items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
 ) -> list[Any]:
@@ -161,14 +168,15 @@ def check_list(
         error: the input is not a list of such tensors or arrays, or a list comes with lengths.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    utterances = list(items) if isinstance(items, Iterable) else [items]
-    what, make = "array" if kind is np.ndarray else "tensor", name_conversion(items, to_tensor=kind is not np.ndarray)
-    one = "an array" if what == "array" else "a tensor"
+    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    utterances = [items] if is_one else list(items)
+    what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
         expected = f"expected {one}, or a list with {one} {shape} for each utterance"
         if not isinstance(item, kind):
-            kind_passed = type(items if isinstance(items, (bytes, bytearray, memoryview)) else item).__name__
-            raise error(f"{expected}, not {kind_passed}: convert the input with {make}")
+            converted = "the input" if is_one or isinstance(item, (int, float, np.number)) else "each item"
+            make = name_conversion(item, to_tensor=what == "tensor")
+            raise error(f"{expected}, not {type(item).__name__}: convert {converted} with {make}")
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:

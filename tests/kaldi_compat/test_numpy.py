@@ -162,7 +162,12 @@ def test_dithering_is_repeated_by_the_same_generator() -> None:
         (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
         (lambda f: f.stream()(bytes(800)), r"not bytes: convert it with np.frombuffer\(data, np.int16\)"),
         (lambda f: f(bytes(800)), r"not bytes: convert the input with np.frombuffer\(data, np.int16\)"),
-        (lambda f: f("a.wav"), "expected an array, or a list with an array"),
+        (lambda f: f("a.wav"), r"expected an array, or a list with an array .* not str: .* with io_ark.load"),
+        *[((lambda f, empty=empty: f(empty)), f"not {type(empty).__name__}: ") for empty in (b"", "", {}, bytearray())],
+        (lambda f: f({"a": np.zeros(800)}), "not dict: convert the input"),
+        (lambda f: f([[0] * 800, [0] * 900]), "not list: convert each item with np.asarray"),
+        (lambda f: f([0] * 800), "not int: convert the input with np.asarray"),
+        (lambda f: f([np.zeros(800), bytes(800)]), "not bytes: convert each item with np.frombuffer"),
         (
             lambda f: f(io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))),
             "the sampling rate of the audio is 8000 Hz, but sample_frequency=16",

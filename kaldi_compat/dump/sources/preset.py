@@ -25,7 +25,7 @@ class PresetSource(ExtractorSource):
     """A preset by its name or file, with optional statistics."""
 
     option = "preset"
-    used_options = ("engine",)
+    used_options = ("engine", "dtype")
     is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:

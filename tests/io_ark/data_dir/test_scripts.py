@@ -549,7 +549,8 @@ def test_line_of_a_transcript_with_odd_white_space_is_named(
 ) -> None:
     monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
     (tmp_path / "text").write_bytes(text.encode())
-    with pytest.raises(DataDirError, match=f"{place}.*contains disallowed UTF-8 whitespace"):
+    remedy = "add a newline at its end" if "newline" in said else "replace them"
+    with pytest.raises(DataDirError, match=rf"{place}.*contains disallowed UTF-8 whitespace character\(s\): {remedy}"):
         scripts.call(SCRIPTS["validate_text.pl"], Printer("validate_text.pl"), [str(tmp_path / "text")])
     assert said in capsys.readouterr().err
 

@@ -69,6 +69,23 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "plp", "data", "--plp-config=a"], "--plp-config of Kaldi's scripts is --conf here"),
         (["dump", "mfcc_pitch", "data", "--pitch-config=a"], "--pitch-config of Kaldi's scripts is --pitch-conf here"),
         (["dump", "--cmd", "run.pl --mem 4G", "fbank", "data"], "--cmd of Kaldi's scripts is not needed: leave it out"),
+        (
+            ["dump", "vad", "data", "--vad-config", "a"],
+            "--vad-config of Kaldi's scripts is not an option of the dump: the",
+        ),
+        (
+            ["dump", "mfcc", "data", "--two-channel"],
+            "not an option of the dump: run compute-cmvn-stats-two-channel after",
+        ),
+        (
+            ["dump", "mfcc", "data", "--fake_dims=1:2"],
+            "not an option of the dump: run modify-cmvn-stats after the dump",
+        ),
+        (["dump", "mfcc", "data", "--fake"], "--fake of Kaldi's scripts is not needed: leave out --cmvn"),
+        (
+            ["dump", "mfcc_pitch", "data", "--online-pitch-config=a"],
+            "between --pitch-conf and --pitch-postprocess-conf",
+        ),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[
             (["dump", "fbank", "data", option], message)
@@ -111,10 +128,11 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
         ("pitch --pitch-conf=p", "--conf=p"),
         (
             "--preset=wenet",
-            "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 --dtype=float16 "
+            "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 "
             "--compile --allow-pickle --trust-extractor --max-device-memory=2",
         ),
         ("--onnx=x.onnx --preset=wenet", "--conf=p --engine=torch --dtype=float16 --compile --trust-extractor"),
+        ("--onnx=x.onnx --preset=wenet --device=cuda", "--dtype=float16"),
         ("--transformers=x", "--conf=p --engine=torch --seed=2 --trust-extractor"),
         ("--module=a:b", "--conf=p --engine=torch --seed=2 --allow-pickle"),
     ],
@@ -133,7 +151,8 @@ def test_option_without_effect_is_refused(job: str, options: str) -> None:
     [
         "fbank_pitch data --pitch-conf=p --pitch-postprocess-conf=p --paste-length-tolerance=3 --conf=p --engine=exact",
         "fbank data --compression-method=2 --seed=2 --device=cuda --max-device-memory=2 --runner=ray --address=local",
-        "--preset=wenet data --engine=torch --pool=mean --compress --compression-method=2",
+        "--preset=wenet data --engine=torch --pool=mean --compress --compression-method=2 --dtype=bfloat16",
+        "--preset=wenet data --device=cuda --dtype=float16",
         "--onnx=x.onnx data --kmeans=c.npy",
         "--module=a:b data --dtype=float16 --compile --trust-extractor --resume --no-verify",
         "--transformers=a data --dtype=float16 --compile --allow-pickle --shard=1/2 --no-verify",

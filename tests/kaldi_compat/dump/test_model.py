@@ -471,6 +471,7 @@ def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_count
     model._check_digests(digests, digests, "Scale", is_new=False)
     for planned, part, others in (
         ({"a": "1", "b": "2", "same": "1"}, "b", ""),
+        ({"a": "2", "b": "2", "same": "1"}, "a", r" \(with 1 other part\)"),
         ({"b": "2", "c": "1", "same": "1"}, "a", r" \(with 2 other parts\)"),
     ):
         with pytest.raises(PlanError, match=f"^{part} of Scale differs from the plan{others}: pass the same extractor"):
