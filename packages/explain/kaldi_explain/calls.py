@@ -24,7 +24,8 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
     Args:
         model: the features.
         unit: factor that brings the samples to -1 to 1.
-        steps: the steps after the features. There is no call if a call does not include one of the steps.
+        steps: descriptions of the steps after the features. A step that no function of the libraries includes has no
+            call.
 
     Returns:
         The call, or "" if no call is known.
@@ -135,6 +136,7 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
+    """Return the call of torchaudio or librosa that computes cepstra, or "" for filters or an order they lack."""
     count, rate = model.value("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("htk_compat"):
         return ""
@@ -146,7 +148,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features for samples of 16 bits and frames of 25 ms every 10 ms."""
+    """Return the call of python_speech_features for frames of 25 ms every 10 ms, or "" if it has no such call."""
     is_plain = all(model.value(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.value("frame_length"), model.value("frame_shift"), model.value("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.value("high_freq") or model.warp != 1:

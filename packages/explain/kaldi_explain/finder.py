@@ -133,7 +133,10 @@ class Finder:
         return min(nearest, key=lambda pair: (pair[1].unexplained(), pair[0].cost), default=None)
 
     def _reorder(self, last: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the stages after the stage ``last``, the likeliest first."""
+        """Return the stages after the stage ``last``, the likeliest first.
+
+        If neither features nor energies of the audio fit the array, only "mistakes" and "deltas" are returned.
+        """
         first: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
             if _has_more(self.begun[0].search.sheet.values.shape[1]):
@@ -186,7 +189,7 @@ class Finder:
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
-    # Stages.
+    # The following methods begin a search, and run the stages, which yield attempts.
 
     def _begin(
         self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
@@ -231,7 +234,7 @@ class Finder:
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
     def _search_starts(self) -> Iterator[Attempt]:
-        """Yield the features with which the search begins."""
+        """Yield the two best attempts with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
 
@@ -320,7 +323,7 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Assume that the array consists of deltas without their features."""
+        """Search for features of which the array holds only the deltas."""
         # Second deltas resemble their features. If plain features already resemble the array, a match with deltas would
         # therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
@@ -332,14 +335,14 @@ class Finder:
             searches = [self._search_deltas(sheet, order, 2) for sheet in plain]
             begun = sorted([*begun, *self._begin(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from begun[:1]
-        for start in (start for start in begun[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
-            ways = itertools.product((1, 2), (2, 1, 3, 4))
-            others = [self._search_deltas(start.search.sheet, order, window) for order, window in ways]
-            search = min(others, key=lambda search: search.cost(start.candidate))
-            yield Attempt(search, start.candidate).improve()
+        for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
+            variations = itertools.product((1, 2), (2, 1, 3, 4))
+            searches = [self._search_deltas(attempt.search.sheet, order, window) for order, window in variations]
+            search = min(searches, key=lambda search: search.cost(attempt.candidate))
+            yield Attempt(search, attempt.candidate).improve()
 
     def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return the search for features whose deltas give an array."""
+        """Return the search for features whose deltas of an order and a window give an array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
