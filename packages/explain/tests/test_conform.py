@@ -203,7 +203,8 @@ def test_mistake_in_finding_mistakes_does_not_lose_the_scorecard(monkeypatch: py
     (lambda features: features.T, "the shape is (23, 28), not (28, 23), as if transposed"),
     (lambda features: features[:, :-1], "the shape is (28, 22), not (28, 23)"),
     (lambda features: features.ravel(), "the shape is (644,), not (28, 23)"),
-    (lambda features: None, "elements of type object are not numbers"), (lambda features: features.astype(str), "are not numbers"),
+    (lambda features: None, "elements of type object are not numbers"),
+    (lambda features: features.astype(str), "are not numbers"),
 ])  # fmt: skip
 def test_wrong_type_or_shape_is_one_line(change: Any, words: str) -> None:
     card = conform(lambda samples, options: change(port_with()(samples, options)), level=1)

@@ -130,6 +130,7 @@ class OnlineNemoFbank:
         return self._compute_features(self._samples[offset : end - first], n), offset
 
     def _compute_features(self, samples: Floats, max_frames: int) -> Floats:
+        """Return the features (frames, dim) of samples (T,) for at most ``max_frames`` frames."""
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
         power = np.abs(compute_spectra(self._stft, self._window, emphasized, max_frames)) ** 2

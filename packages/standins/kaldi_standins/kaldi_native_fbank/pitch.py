@@ -102,6 +102,7 @@ class OnlinePitch(FrameStore):
             self._frames, self._is_current = list(self._compute_features()), True
 
     def _compute_features(self) -> Floats:
+        """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
         # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
         analysis = Analysis.from_audio(

@@ -153,8 +153,14 @@ def compute_spectra(
 
 
 def _pad(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio with ``size`` more samples before and after it."""
+    """Return audio with ``size`` more samples before and after it.
+
+    Raises:
+        AudioError: the audio is empty, and ``mode`` repeats its samples.
+    """
     if mode in PADDING:
+        if not len(samples):
+            raise AudioError(f"empty audio cannot be padded by pad_mode={mode!r}: pass at least one sample")
         return np.pad(samples, size, mode=PADDING[mode])
     padded = np.zeros(len(samples) + 2 * size, np.float32)
     padded[size : size + len(samples)] = samples

@@ -59,7 +59,7 @@ class SequentialTableReader(Table):
         network: False to refuse URLs.
 
     Raises:
-        TableError: the table cannot be opened, or an object cannot be read.
+        TableError: the table cannot be opened, an object cannot be read, or there is no current entry.
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
@@ -148,7 +148,7 @@ class RandomAccessTableReader(Table):
         network: False to refuse URLs.
 
     Raises:
-        TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
+        TableError: the table cannot be opened, an object cannot be read, or a key is not in the table.
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:

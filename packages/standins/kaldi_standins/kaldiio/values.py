@@ -76,6 +76,7 @@ class KaldiioCodec(AnyCodec):
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
+        """Read an object in text. Whole numbers give an int32 vector, and a line of other numbers gives float32."""
         if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
         kind, _ = detect_kind(source)

@@ -150,6 +150,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
+    """Select the samples between two positions. By default, the second position is the end of the audio."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
