@@ -43,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _save_plot(explanation: Explanation, path: str) -> None:
+    """Write the plot of an explanation to a file.
+
+    Raises:
+        FeatureError: the plot cannot be drawn or written.
+    """
     try:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)

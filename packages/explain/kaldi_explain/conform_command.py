@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
@@ -226,6 +227,7 @@ def find_error(text: str) -> str:
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
+    """Grade the file that a program wrote for a vector. ``hint`` is appended to the reason if it is no NumPy file."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # The file may contain anything.

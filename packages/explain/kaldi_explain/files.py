@@ -81,6 +81,11 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_only_array(name: str) -> Any:
+    """Return the array of a ``.npz`` file.
+
+    Raises:
+        FeatureError: the file does not hold exactly one array.
+    """
     arrays = load_npz(name)
     if len(arrays) != 1:
         listed = f" ({', '.join([*arrays][:5])})" if arrays else ""
@@ -89,6 +94,11 @@ def _load_only_array(name: str) -> Any:
 
 
 def _read_text(name: str) -> Any:
+    """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
+
+    Raises:
+        FeatureError: the file cannot be read, or holds anything but numbers.
+    """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
     except OSError as error:

@@ -228,6 +228,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 
 
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
+    """Run an implementation on a vector, and grade its result. Exceptions of the implementation become grades."""
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -285,6 +286,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
     files: dict[str, Array] = {}
 
     def part(place: dict[str, Any]) -> Array:
+        """Return the array that ``place`` describes by a file, an offset and a shape."""
         name = Path(place["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)

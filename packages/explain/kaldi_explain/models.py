@@ -329,6 +329,7 @@ def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Double
 
 @functools.lru_cache(maxsize=64)
 def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
+    """Return the plan of an FFT with ``points`` points, without further steps, for each frame of ``size`` samples."""
     length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,

@@ -215,6 +215,7 @@ class _OutputFile(io.BufferedWriter):
 
 
 def _open(path: str, mode: str, buffering: int = -1) -> Any:
+    """Open a file like Python's ``open``, whose errors become MissingFileError or OpenError."""
     try:
         return open(path, mode, buffering)
     except (OSError, ValueError) as error:

@@ -710,6 +710,7 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
     loader = Loader(kind, access, in_order=True)
 
     def load(key: str, place: str) -> Any:
+        """Load the object at a location, which may be a gzipped file. Errors name the key."""
         if not _GZIPPED.fullmatch(place):
             return loader.load_value(key, place)
         try:

@@ -106,6 +106,11 @@ class CmvnAccumulator:
         self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add(self, stats: Doubles) -> None:
+        """Add statistics (2, dim + 1).
+
+        Raises:
+            FeatureError: the statistics have another dimension.
+        """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
                 f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "

@@ -132,6 +132,11 @@ class SequentialTableReader(Table):
             raise TableError("the reader is closed: open a table with open()")
 
     def _get_entry(self) -> tuple[str, Callable[[], Any]]:
+        """Return the key of the current entry, and the function that loads its value.
+
+        Raises:
+            TableError: the reader is closed, or all entries have been read.
+        """
         self._check_open()
         if self._current is None and self.done:
             raise TableError("all entries have been read, so there is no current entry: check reader.done first")

@@ -274,6 +274,7 @@ class Writer:
 
 
 def _close(file: Any) -> None:
+    """Close a file, and convert an OSError to WriteError."""
     try:
         file.close()
     except ArkError:

@@ -175,6 +175,7 @@ class OfflineFeature(nn.Module):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _compute_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
+        """Compute the features of a list of audio: see :meth:`forward`."""
         if not isinstance(waves, list | tuple) or not all(isinstance(wave, Tensor) for wave in waves):
             raise AudioError("expected a tensor or a list of tensors: convert arrays with torch.from_numpy")
         if chunk_size:

@@ -151,6 +151,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return np.stack(rows) if isinstance(rows[0], np.ndarray) else torch.stack(rows)
 
     def _check_rate(self, sampling_rate: int) -> None:
+        """Raise AudioError unless the configuration has this sampling rate."""
         if sampling_rate != self.config.sampling_rate:
             raise AudioError(
                 f"the audio has a sampling rate of {sampling_rate} Hz, but the extractor has sampling_rate="
