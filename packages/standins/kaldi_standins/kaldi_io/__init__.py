@@ -519,7 +519,9 @@ def read_segments_as_bool_vec(
     try:
         seconds = np.array([line[2:4] for line in fields], np.float32)
     except ValueError as error:
-        raise FormatError(f"has a time that is not a number: {error}", file=name) from error
+        raise FormatError(f"has a time that is not a number: {error}; correct the line", file=name) from error
+    if not np.isfinite(seconds).all():
+        raise FormatError("has a time that is NaN or infinite: correct the line", file=name)
     frames = np.rint(100 * seconds).astype(int)
     if (np.diff(np.append(0, frames)) < 0).any():
         raise FormatError(

@@ -49,7 +49,7 @@ class Rfft:
         """
         values = to_samples(d).astype(np.float64)
         if len(values) != self._n:
-            raise AudioError(f"expected {self._n} numbers, not {len(values)}")
+            raise AudioError(f"expected n={self._n} numbers, not {len(values)}")
         if self._inverse:
             unpacked = np.zeros(self._n + 2)
             unpacked[: self._n] = values
@@ -123,7 +123,10 @@ def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     shape = np.array(config.window, np.float32)
     if not len(shape) and config.window_type:
         shape = make_window(config.window_type, config.win_length)
-    require(len(shape) <= len(window), f"the window has {len(shape)} samples, more than n_fft={config.n_fft}")
+    require(
+        len(shape) <= len(window),
+        f"the window has {len(shape)} samples, more than n_fft={config.n_fft}: shorten the window or increase n_fft",
+    )
     window[: len(shape)] = shape
     return replace(config), window
 

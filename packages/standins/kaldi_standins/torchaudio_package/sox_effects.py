@@ -56,7 +56,8 @@ def apply_effects_tensor(
     (torch.Size([1, 20000]), 16000)
     """
     if tensor.ndim != 2:
-        raise AudioError(f"expected samples of shape (channels, T), not {tuple(tensor.shape)}")
+        layout = "(channels, T)" if channels_first else "(T, channels)"
+        raise AudioError(f"expected samples of shape {layout}, not {tuple(tensor.shape)}")
     audio = np.clip((tensor.T if channels_first else tensor).detach().to("cpu", torch.float64).numpy(), -1, 1)
     rate = Fraction(sample_rate)
     for name, *arguments in effects:
