@@ -259,7 +259,11 @@ class FeatureModel:
         return power, energies
 
     def finish(self, power: Doubles, energies: Doubles) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples."""
+        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
+
+        Raises:
+            OptionError: the edges of the filters are out of range, or Kaldi refuses another option of the filters.
+        """
         charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
         is_magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes

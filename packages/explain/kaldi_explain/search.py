@@ -113,7 +113,11 @@ class Search:
         return self._costs[key]
 
     def _measure_unexplained(self, candidate: Candidate) -> float:
-        """Return the distance of a candidate's features, with the floor and the limit of the array, from the array."""
+        """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
+
+        Quiet cells of resampled audio are not compared. The first 13 cepstra have a larger weight than higher cepstra.
+        Features with a different number of columns cost ``THRESHOLDS.incomparable``.
+        """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
@@ -192,7 +196,7 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidates of each kind that has as many columns as the array, the best first.
+        """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
 
         Args:
             source: the audio.
