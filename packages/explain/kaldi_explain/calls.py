@@ -136,7 +136,7 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa that computes cepstra, or "" for filters or an order they lack."""
+    """Return the call of torchaudio or librosa that computes cepstra, or "" if they lack the filters or the order."""
     count, rate = model.value("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("htk_compat"):
         return ""

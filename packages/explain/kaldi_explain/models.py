@@ -232,8 +232,8 @@ class FeatureModel:
         largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
-                f"an FFT of {points} points cannot be computed of frames of {frames.shape[1]} samples: use an even "
-                f"number of points that is no smaller and has no prime factor above {largest_factor}"
+                f"an FFT of {points} points cannot be computed for frames of {frames.shape[1]} samples: use an even "
+                f"number of points of at least {frames.shape[1]} without a prime factor above {largest_factor}"
             )
         charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)

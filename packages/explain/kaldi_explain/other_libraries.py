@@ -68,8 +68,8 @@ def make_mel_filters(
         corner: corner frequency of the mel scale in Hz.
 
     Raises:
-        OptionError: the edges do not ascend from 0 Hz or more to the Nyquist frequency or less, or Kaldi refuses
-            another option.
+        OptionError: the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another
+            option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
@@ -81,7 +81,8 @@ def make_mel_filters(
         high = high if high > 0 else 0.5 * rate + high
         if not 0 <= low < high <= 0.5 * rate + 1:
             raise OptionError(
-                f"low_freq={low:g} and high_freq={high:g} Hz must ascend within 0 to {0.5 * rate:g} Hz: change them"
+                f"low_freq={low:g} and high_freq={high:g} Hz are not edges of filters: choose edges in ascending order "
+                f"from 0 to {0.5 * rate:g} Hz"
             )
         weights = _make_triangles(mel, rate, points, bins, low, high, corner)
     used = weights.T != 0
