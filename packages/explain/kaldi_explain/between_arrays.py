@@ -106,8 +106,8 @@ def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangeme
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
-            every = operator.itemgetter(slice(None, None, ratio))
-            yield Arrangement(f"one frame in {ratio}", whole, every, ratio)
+            select_frames = operator.itemgetter(slice(None, None, ratio))
+            yield Arrangement(f"one frame in {ratio}", whole, select_frames, ratio)
             if target.shape[1] == ratio * columns:
                 yield arrangements.make_joined_frames(ratio, columns)
     for shift in (0, 1, -1, 2, -2):

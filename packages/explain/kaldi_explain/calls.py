@@ -46,7 +46,10 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for the spectra of librosa and torch: a periodic Hann window without preemphasis."""
+    """Return True for the spectra of librosa and torch: a periodic Hann window without preemphasis.
+
+    ``unit`` is the factor that brings the samples to -1 to 1.
+    """
     prepared = model.value("preemphasis_coefficient") or model.value("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -107,7 +110,7 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 
 
 def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: their range is 80 dB."""
+    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: True for a range of 80 dB."""
     is_power, bins, rate = model.value("use_power"), model.value("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("use_energy"):
         return ""

@@ -52,6 +52,6 @@ def _save_plot(explanation: Explanation, path: str) -> None:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)
     except OSError as error:
-        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
+        raise FeatureError(f"cannot write {path}: {error.strerror or error}") from None
     except (ModuleNotFoundError, ValueError) as error:
         raise FeatureError(f"cannot draw {path}: {error}") from None

@@ -172,7 +172,7 @@ class Scorecard:
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``levels``, ``causes``, and the ``vectors`` that are not correct."""
+        """Return the scorecard as JSON: ``passed``, ``levels``, ``causes``, and all incorrect ``vectors``."""
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
             "passed": self.passed,

@@ -334,6 +334,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
+        ArkError: the table cannot be opened, or an entry is not a posterior.
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)

@@ -94,7 +94,7 @@ def read_audio(source: Source) -> Audio:
     """Read the wave file at the next byte. soundfile reads all formats except for linear samples of up to 16 bits.
 
     Raises:
-        ArkError: the source is not a wave file, or the format needs soundfile, which is not installed.
+        ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
     """
     coding, bits = _detect_format(source)
     if coding == _PCM and 0 < bits <= 16:
