@@ -91,6 +91,7 @@ class OnlineNemoFbank:
         """Add a chunk of audio (T,).
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """

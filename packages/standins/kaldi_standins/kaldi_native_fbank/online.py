@@ -137,6 +137,7 @@ class OnlineFeature(FrameStore):
             waveform: samples (T,): an array, a list or another sequence.
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """

@@ -85,6 +85,7 @@ class OnlinePitch(FrameStore):
         """Add a chunk of audio (T,).
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
