@@ -96,8 +96,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if (machine := config.getoption("--machine")) != "interpreter":
         terminalreporter.write_line(f"{machine}: {ptx_emulator.summary()}")
     if target := config.getoption("--list-skipped"):
+        missing = re.compile("could not import|not installed")
         reports = terminalreporter.stats.get("skipped", [])
-        names = {report.nodeid for report in reports if re.search("could not import|not installed", str(report.longrepr))}
+        names = {report.nodeid for report in reports if missing.search(str(report.longrepr))}
         Path(target).write_text("".join(f"{name}\n" for name in sorted(names)), "utf-8")
 
 
