@@ -40,10 +40,12 @@ def encode_key(key: str) -> bytes:
 
 
 def read_key(source: Source) -> str | None:
-    """Read the next key of an archive and the white space character after the key. Return None at the end.
+    """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
+
+    A newline after the key is not read, because it is the object: an empty object in text.
 
     Raises:
-        FormatError: no white space follows the key.
+        FormatError: another white space character follows the key, or no white space follows in 16 MiB.
         TruncatedError: the archive ends after the key.
     """
     simple = source.match(_SIMPLE_KEY)
@@ -55,7 +57,7 @@ def read_key(source: Source) -> str | None:
     after = source.peek(1)
     if after == b" " or after == b"\t":
         source.skip(1)
-    elif after != b"\n":  # A newline after the key is an empty object in text, which the codec reads.
+    elif after != b"\n":
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:

@@ -109,7 +109,7 @@ class Loader:
 
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
-        access: permissions to open commands and URLs.
+        access: permission to run commands and to open URLs.
         files: cache of open files. By default, the loader has its own cache.
         in_order: read ahead a little, because objects are read once and mostly in file order.
         folder: folder of relative file names, or None for the current folder.
