@@ -234,7 +234,10 @@ def _count_bytes(source: Source, announced: int | None) -> int:
     while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(piece)
     if announced is None and count == limit:
-        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: is this an endless device or pipe?")
+        source.fail(
+            f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
+            "or pipe"
+        )
     if announced is not None and count < announced:
         logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
                        source.name, announced, count)  # fmt: skip

@@ -31,6 +31,13 @@ Opened = TypeVar("Opened")
 class OpenFile:
     """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
 
+    Args:
+        path: path of the file.
+        mmap: let :meth:`open_source` read the file through a memory map.
+
+    Raises:
+        OpenError: the file cannot be opened, or is a directory.
+
     Attributes:
         descriptor: file descriptor.
         path: path of the file.

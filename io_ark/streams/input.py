@@ -69,7 +69,8 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened.
+        OpenError: the file cannot be opened, or has no offsets.
+        PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
     """
