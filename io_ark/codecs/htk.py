@@ -52,7 +52,8 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
         parameter_kind: code of the type of features in HTK.
 
     Returns:
-        The headers of shape (entries, 12) and the concatenated numbers of all matrices, or None if a header is invalid.
+        The headers of shape (entries, 12) and the concatenated numbers of all matrices, or None if a number does not
+        fit into a header.
     """
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)

@@ -44,8 +44,7 @@ _DIGITS = b"0123456789 "  # NumPy parses lines of only these characters as `istr
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
     """Return the record layout of numbers with a size byte before every number."""
-    kind = np.dtype(dtype)
-    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
+    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, np.dtype(dtype)))])
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
@@ -107,7 +106,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
         if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
-            source.fail(f"{quote(word[0])} is not a list of integers of 32 bits", at + word.start())
+            source.fail(f"{quote(word[0])} is not a list of integers of {limits.bits} bits", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
         source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
@@ -216,9 +215,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             return plain
         *lists, remainder = text.split(b";")
         if remainder.strip():
-            source.fail(
-                "expected ';' after every list of integers, including the last list: is the line truncated?", at
-            )
+            source.fail("expected ';' after every list of integers, including the last list: create the file again", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:

@@ -201,7 +201,7 @@ def read_samples(
         max_duration: the limit in seconds, for the message.
 
     Raises:
-        FormatError: the file has more than ``limit`` bytes of samples.
+        FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
     """
     if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
@@ -325,6 +325,13 @@ class WaveScan:
         return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
+        """Scan a window in C. Return None if no wave file was read.
+
+        Args:
+            keys: keys of the files; None if the window starts with an entry of an archive.
+            window: the bytes.
+            places: (files, 2): start and end of each file; None for an archive.
+        """
         data = window.view_bytes()
         limit = MAX_ENTRIES if places is None else len(places)
         scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)

@@ -46,7 +46,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError if the target is the source (with Kaldi's message) or contains the source."""
+    """Raise DataDirError if the target is the source (Kaldi's ``message``), or if :func:`refuse_target` refuses it."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -251,7 +251,7 @@ def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
 
 
 class Renaming:
-    """Rename keys by adding a prefix and a suffix."""
+    """Rename keys by adding a prefix and a suffix. ``listing`` is the path of a file with all keys."""
 
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
@@ -264,7 +264,7 @@ class Renaming:
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Yield chunks of a file with field ``number`` renamed, and with single spaces between fields.
 
-        Blanks within a file name of a script file are preserved.
+        Blanks within a file name of a script file are preserved. ``chunks`` replaces the content of the file.
 
         Raises:
             DataDirError: a key is not in the listing.
@@ -439,6 +439,7 @@ class _Durations(dict[bytes, float]):
 
 
 def _read_durations(path: str) -> _Durations:
+    """Read a file ``utt2dur``. Raise DataDirError for an invalid line."""
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):

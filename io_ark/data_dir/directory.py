@@ -89,7 +89,7 @@ class DataDir(os.PathLike[str]):
         return True
 
     def __contains__(self, name: object) -> bool:
-        """True if the directory has a file of this name."""
+        """Return True if the directory has a file of this name."""
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
@@ -304,7 +304,7 @@ class DataDir(os.PathLike[str]):
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
-            raise DataDirError("give one of number, utterances, speakers and durations", self.path)
+            raise DataDirError("pass exactly one of number, utterances, speakers and durations", self.path)
         if durations is not None:
             refuse_target(os.fspath(target), self.path)
             low, high = durations

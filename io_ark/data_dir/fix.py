@@ -61,8 +61,8 @@ def fix(
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
     Raises:
-        DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
-            carriage return, a byte-order mark, or a fifth field in segments.
+        DataDirError: the directory or a required file is missing, no utterance would remain, or data would be lost silently,
+            because of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
@@ -142,7 +142,7 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort(self, name: str) -> None:
-        """Sort a file by its keys, and remove repeated lines."""
+        """Sort a file by its keys, and keep one line of each key. A key with two values may be an error."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -245,7 +245,7 @@ class _Fix:
         """Remove the utterances that a file by utterance lacks, or gives a duration of 0 or less, from all such files.
 
         Raises:
-            DataDirError: no utterance would be left, or a file is not sorted.
+            DataDirError: no utterance would be left, a file is not sorted, or a duration is negative.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -305,7 +305,7 @@ class _Fix:
                     for text in message.split("\n"):
                         self.say.write(text)
                     key = next(islice(map(get_field, read_lines(path)), number - 1, None))
-                    advice = "is not in this order: rename the utterance or its speaker"
+                    advice = "is not in sorted order: rename the utterance or its speaker"
                     raise self.say.fail("", advice, f"{self.folder}/{name}", key=key)
             previous = values[-1]
 

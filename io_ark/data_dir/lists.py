@@ -123,9 +123,12 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
     if file is not None:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
-        if number < 1:  # As in Perl, index -1 stands for the last element.
-            for line in read_lines(file):
-                if (line.split()[number - 1] in keys) is not exclude:
+        if number < 1:
+            for at, line in enumerate(read_lines(file), 1):
+                if not (fields := line.split()):
+                    make_refusal(text, file)(at)
+                # As in Perl, index -1 stands for the last element, and a missing element is in no list.
+                if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
                     write(line)
         else:
             select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
@@ -133,6 +136,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
+    """Print the spk2utt of a file utt2spk, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = open_source(argv)
@@ -144,6 +148,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
+    """Print the utt2spk of one or several files spk2utt, and return the exit status 0."""
     for name in argv or ["-"]:
         file = open_source([name])
         if file is not None:
@@ -199,6 +204,7 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
+    """Print a number of lines of a file, see :func:`choose_lines`, and return the exit status 0."""
     flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -229,6 +235,7 @@ def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
+    """Print the lines of a file in random order, and return the exit status: 1 if the usage was printed instead."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -291,7 +298,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     if len(argv) != 1:
         raise make_usage_error(1)
     table = read_map(argv[0])
-    some = slice(max(begin or 0, 0), None if end is None else end + 1)
+    replaced = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def replace_missing(word: bytes) -> bytes:
         if not permissive:
@@ -306,9 +313,11 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
                 try:
-                    fields[some] = map(table.__getitem__, fields[some])
+                    fields[replaced] = map(table.__getitem__, fields[replaced])
                 except KeyError:
-                    fields[some] = [table[word] if word in table else replace_missing(word) for word in fields[some]]
+                    fields[replaced] = [
+                        table[word] if word in table else replace_missing(word) for word in fields[replaced]
+                    ]
                 out.append(b" ".join(fields))
         finally:
             sys.stdout.buffer.write(b"\n".join([*out, b""]))
@@ -320,6 +329,9 @@ def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
+
+    Raises:
+        DataDirError: there are fewer speakers than parts.
     """
     total, sums = len(sizes), list(accumulate(sizes, initial=0))
     if total < parts:
@@ -404,6 +416,7 @@ def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
 
 
 def split_scp(say: Printer, argv: list[str]) -> int:
+    """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty."""
     jobs = job = 0
     utt2spk, from_one = "", False
     for _ in range(3):

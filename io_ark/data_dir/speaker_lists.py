@@ -12,7 +12,7 @@ Refuse = Callable[[int, bytes], object]
 def convert_to_spk2utt(utt2spk: Iterable[bytes], refuse: Refuse) -> list[bytes]:
     """Return the lines of spk2utt for chunks of utt2spk. Speakers keep the order in which they first appear.
 
-    ``refuse`` is called with the number and the text of a line that has not exactly two fields.
+    ``refuse`` is called with the number and the text of a line that has not exactly two fields, and must raise an error.
     """
     utterances: dict[bytes, list[bytes]] = {}
     for lines_before, chunk in number_chunks(utt2spk):

@@ -50,9 +50,9 @@ class KeyList:
     """The keys of a file.
 
     Attributes:
-        keys: the keys.
+        keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, from 1.
-        line_count: number of lines that end with a newline.
+        line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
         unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
         is_ended: True if the last line ends with a newline.
     """
@@ -144,6 +144,7 @@ class Check(DataFiles):
         raise self.say.fail("", advice, lacks.file, number, key)
 
     def check_values(self, name: str) -> None:
+        """Check the lines of a file by the rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
         good, advice, text, print_as = _VALUES[name]
@@ -157,6 +158,7 @@ class Check(DataFiles):
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
+        """Carry out the checks of a line of ``_RULES`` if the file exists. Raise DataDirError for the first fault."""
         if not self.find(name):
             return
         self.check_sorted(name)
@@ -304,6 +306,7 @@ def validate(
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
+    """Check utt2spk and spk2utt, and that they agree. Raise DataDirError for the first fault."""
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     advice = {
         "spk2utt": "run kaldi-compat data fix, which makes this file from utt2spk",
@@ -350,7 +353,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     )
     if difference := find_first_difference(ours, theirs):
         number, (a, b) = difference
-        what = f"is {decode_key(a or b'missing')!r}, but spk2utt has {decode_key(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        ours_text, theirs_text = (repr(decode_key(line)) if line else "no such line" for line in (a, b))
+        what = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
         raise say.fail("spk2utt and utt2spk do not seem to match", what, utt2spk, number, get_field(a or b or b""))
 
 
@@ -375,6 +379,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
+    """Check text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault."""
     path = check.locate("text")
     unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
@@ -420,6 +425,7 @@ def _is_printable(char: str) -> bool:
 
 
 def check_recordings(check: Check) -> None:
+    """Check wav.scp, segments and reco2file_and_channel, and their keys. Raise DataDirError for the first fault."""
     say, path = check.say, check.locate("wav.scp")
     check.check_sorted("wav.scp")
     for chunk in read_chunks(path):

@@ -6,6 +6,7 @@ import re
 
 from io_ark.errors import KeyFormatError, TruncatedError
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
@@ -17,7 +18,8 @@ def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` if a key is empty, or has white space, control characters or lone surrogates."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
-            f"invalid key {key!r}: use a nonempty string without white space, control characters and lone surrogates",
+            f"invalid key {quote_value(key)}: use a nonempty string without white space, control characters or lone "
+            "surrogates",
             key=None,
         )
 
