@@ -59,7 +59,8 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
         (alignments,): True for reordered alignments, False for others and if the order cannot be inferred.
 
     Raises:
-        FormatError: a self-loop follows a self-loop of a different state, which no path through HMMs allows.
+        FormatError: an integer is not a transition-id, or a self-loop follows a self-loop of a different state, which
+            no path through HMMs allows.
     """
     return AlignedFrames.from_ids(model, ids, bounds).reordered
 
