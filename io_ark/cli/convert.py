@@ -86,7 +86,12 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
+    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status.
+
+    Raises:
+        FormatError: there are no values, or none can be converted.
+        WriteError: the target cannot be written to.
+    """
     first = next(values, None)
     if first is None:
         reason = "has no entries to convert: check the name of SOURCE"

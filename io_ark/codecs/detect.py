@@ -320,7 +320,11 @@ _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vecto
 
 
 def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior)."""
+    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior).
+
+    Raises:
+        FormatError: the list has other elements.
+    """
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
     if all(isinstance(element, int | np.integer) for element in value):

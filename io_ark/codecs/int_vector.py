@@ -171,6 +171,7 @@ class IntVectorCodec(ArrayCodec):
         return Pack(block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        """Encode the entries of a block of vectors of int32. Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
@@ -207,6 +208,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return np.concatenate(lengths), np.concatenate(parts)
 
     def _read_text(self, source: Source) -> list[Array]:
+        """Read a line of lists, each of which must end with a semicolon."""
         text, at = read_text_line(source, "a list of lists of integers")
         if source.tell() == at + len(text):
             source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
@@ -244,6 +246,7 @@ class PairVectorCodec(Codec[Array]):
         return Pack(block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        """Encode the entries of a block of matrices with two columns. Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
         counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
@@ -263,6 +266,7 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
+        """Read a line of pairs of numbers, which semicolons separate."""
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
@@ -276,6 +280,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
+        """Parse the numbers of a pair in the line at offset ``at``."""
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
@@ -295,7 +300,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Split pairs into an array of their first numbers and an array of their second numbers."""
+        """Split pairs into arrays of first and second numbers. Raise FormatError for other shapes or types."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)

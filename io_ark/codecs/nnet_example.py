@@ -202,6 +202,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
 
 
 def _read_output(source: Source, binary: bool) -> ChainOutput:
+    """Read an output of a chain network."""
     expect_token(source, binary, b"<NnetChainSup>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)

@@ -73,9 +73,9 @@ class Chunks:
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
-        _, self.riff_size, kind = self.fields("4sI4s")
-        if kind != b"WAVE":
-            source.fail(f"expected WAVE in the header of a wave file, found {quote(kind)}", self._start + 8)
+        _, self.riff_size, form_type = self.fields("4sI4s")
+        if form_type != b"WAVE":
+            source.fail(f"expected WAVE in the header of a wave file, found {quote(form_type)}", self._start + 8)
 
     def fields(self, layout: str) -> tuple[Any, ...]:
         """Read fields in the notation of ``struct``, where ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""

@@ -232,7 +232,11 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift."""
+    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift.
+
+    Raises:
+        DataDirError: two directories have different frame shifts.
+    """
     first: tuple[DataFiles, bytes] | None = None
     for src in srcs:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
@@ -281,6 +285,7 @@ class Renaming:
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
+        """Return a chunk of the file ``path`` with field ``number`` of each line renamed."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
@@ -358,7 +363,11 @@ def copy(
 
 
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate a directory. Files that the source lacks are not required."""
+    """Validate a directory like the script ``say``, and return the exit status. Files that the source lacks may be missing.
+
+    Raises:
+        DataDirError: the directory is invalid, or ``options`` has an unknown option.
+    """
     parameters = inspect.signature(validate).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
@@ -470,7 +479,9 @@ def _divide_speaker(
         seconds += duration
     width = len(str(len(groups)))
     return [
-        b"%b %b-%0*d\n" % (name, speaker, width, number) for number, group in enumerate(groups, 1) for name in group
+        b"%b %b-%0*d\n" % (name, speaker, width, group_number)
+        for group_number, group in enumerate(groups, 1)
+        for name in group
     ]
 
 

@@ -69,7 +69,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
     With ``names``, only the entries with these keys are checked.
     """
     last = b""
-    for number, line in enumerate(read_lines(scp), 1):
+    for line_number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
         file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
         if file == last or file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
@@ -83,7 +83,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
             raise DataDirError(
                 f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'",
                 scp,
-                number,
+                line_number,
                 key,
             )
 

@@ -1,6 +1,7 @@
 """Kaldi's Perl scripts for lists: filter_scp.pl, split_scp.pl, subset_scp.pl, shuffle_list.pl, apply_map.pl and others.
 
-The function of a script has the script's name. It takes the script's arguments and returns its exit status.
+The function of a script has the script's name. It takes the script's arguments and returns its exit status. Invalid
+arguments and files raise DataDirError.
 """
 
 from __future__ import annotations
@@ -259,20 +260,20 @@ def read_map(file: str) -> dict[bytes, bytes]:
         DataDirError: the file cannot be opened, or has an empty line.
     """
     values: dict[bytes, bytes] = {}
-    number = 0
+    line_number = 0
     with opening(f"Error opening map file {file}"):
         for chunk in read_chunks(open_argument(file)):
             plain = has_single_spaces(chunk)
-            for number, line in enumerate(
-                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), number + 1
+            for line_number, line in enumerate(
+                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), line_number + 1
             ):
                 key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! another value for this key: the last one is used"
-                    warn(DataDirError(text, file, number, key))
+                    warn(DataDirError(text, file, line_number, key))
                     values[key] = value
                 elif not key:
-                    make_refusal("apply_map.pl: empty line", open_argument(file))(number)
+                    make_refusal("apply_map.pl: empty line", open_argument(file))(line_number)
     return values
 
 
@@ -379,12 +380,12 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        for number, line in enumerate(read_lines(scp), 1):
+        for line_number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
                 fault = f"No utterance {decode_key(get_field(line))} in utt2spk file {utt2spk}"
                 fault = fault if line.strip() else "Empty or space-only line in scp file"
-                make_refusal(f"{say.name}: {fault}", scp)(number)
+                make_refusal(f"{say.name}: {fault}", scp)(line_number)
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
@@ -504,7 +505,7 @@ def check_text(say: Printer, file: str) -> None:
     """
     try:
         empty = os.path.getsize(file) == 0 and os.path.isfile(file)
-        problem, number, key = find_text_problem(file)
+        problem, line_number, key = find_text_problem(file)
     except OSError:
         raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
     if empty:
@@ -513,4 +514,4 @@ def check_text(say: Printer, file: str) -> None:
         warn(f"{say.name}: {problem}")
         remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
         text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
-        raise DataDirError(f"{say.name}: ERROR: {text}", file, number, key)
+        raise DataDirError(f"{say.name}: ERROR: {text}", file, line_number, key)

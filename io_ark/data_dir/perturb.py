@@ -79,12 +79,12 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
             yield changed_chunk
             continue
         out = []
-        for number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
+        for line_number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
             key, _, name = line.partition(b" ")
             try:
                 out.append(add_speed_command(key, name, factor))
             except ValueError as error:
-                raise DataDirError(str(error), path, number, key) from None
+                raise DataDirError(str(error), path, line_number, key) from None
         yield b"".join(out)
 
 
@@ -370,7 +370,7 @@ def perturb_volume(
 
 
 def _write_beside(path: str, parts: Iterable[bytes]) -> str:
-    """Write a temporary file beside a file, and return its path."""
+    """Write a temporary file beside a file, and return its path. Raise DataDirError if this is impossible."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
@@ -403,28 +403,28 @@ def change_recordings(
         if not blank and (changed_chunk := make_all(chunk)):
             yield changed_chunk
             continue
-        for number, line in enumerate(split_lines(chunk), before + 1):
+        for line_number, line in enumerate(split_lines(chunk), before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
-                blank = blank or number
+                blank = blank or line_number
             if blank and (key or not may_end_blank):
                 raise DataDirError("is a blank line, which has no recording: remove the line", path, blank)
             if key:
                 try:
-                    changed = make(number, line, key, name.rstrip())
+                    changed = make(line_number, line, key, name.rstrip())
                 except ValueError as error:
-                    raise DataDirError(str(error), path, number, key) from None
+                    raise DataDirError(str(error), path, line_number, key) from None
                 yield changed
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
     """Return the volume of each recording in a file. Raise DataDirError for an invalid line."""
     volumes = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
         if key and (len(values) != 1 or not is_number(values[0])):
-            raise DataDirError("expected a recording and its volume: correct the line", path, number, key)
+            raise DataDirError("expected a recording and its volume: correct the line", path, line_number, key)
         if key:
             volumes[key] = float(values[0])
     return volumes

@@ -182,15 +182,17 @@ def read_settings(path: str) -> list[tuple[str, str]]:
     except OSError as error:
         raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
     words = []
-    for number, line in lines:
+    for line_number, line in lines:
         try:
-            words.append((number, shlex.split(line, comments=True)))
+            words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
-    rows = [(number, *assignment.partition("=")) for number, assignments in words for assignment in assignments]
-    for number, name, equals, _ in rows:
+            raise DataDirError("should be name=value, with quotation marks in pairs", path, line_number) from None
+    rows = [
+        (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
+    ]
+    for line_number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
-            raise DataDirError("should be name=value: correct the line", path, number)
+            raise DataDirError("should be name=value: correct the line", path, line_number)
     return [(name, value) for _, name, _, value in rows]
 
 
@@ -320,19 +322,19 @@ def ending_in_order() -> Iterator[None]:
     """
 
     def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Ended(128 + number)
+        signal.signal(signum, signal.SIG_DFL)
+        raise Ended(128 + signum)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     in_main = threading.current_thread() is threading.main_thread()
-    changed_numbers = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in changed_numbers:
-        signal.signal(number, end)
+    changed_numbers = [signum for signum in numbers if in_main and signal.getsignal(signum) is signal.SIG_DFL]
+    for signum in changed_numbers:
+        signal.signal(signum, end)
     try:
         yield
     finally:
-        for number in changed_numbers:
-            signal.signal(number, signal.SIG_DFL)
+        for signum in changed_numbers:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:

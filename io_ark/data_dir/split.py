@@ -82,9 +82,9 @@ class _Split:
             parts = divide_by_speaker(self.say, path, path, self.part_count)
         for name, lines in zip(self.get_names("utt2spk"), parts, strict=True):
             self.stage.write(name, lines)
-        for number, lines in enumerate(parts, 1):
+        for part_number, lines in enumerate(parts, 1):
             if not lines:
-                message = f"part {number} is empty: too many splits and too few speakers"
+                message = f"part {part_number} is empty: too many splits and too few speakers"
                 raise self.say.fail("", f"{self.say.name}: {message}")
         for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
             path = self.stage.find(name)

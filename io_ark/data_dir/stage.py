@@ -520,7 +520,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
     Raises:
         DataDirError: a directory exists and has other files.
     """
-    parent, others = os.path.dirname(os.path.realpath(folders[0])), list(beside)
+    parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
@@ -533,9 +533,9 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
-        missing += itertools.chain.from_iterable(map(make_directory, others))
-        with locked(*folders, *others):
-            if not is_locked_here(*folders, *others):
+        missing += itertools.chain.from_iterable(map(make_directory, other_folders))
+        with locked(*folders, *other_folders):
+            if not is_locked_here(*folders, *other_folders):
                 continue  # Another job has removed the directories.
             try:
                 yield
@@ -634,7 +634,11 @@ class Stage(DataFiles):
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """Yield a function that writes bytes to the new version of a file. The current version stays readable."""
+        """Yield a function that writes bytes to the new version of a file. The current version stays readable.
+
+        Raises:
+            DataDirError: the file cannot be written or replaced.
+        """
         check_place(self.folder, name)
         path = self.make_temporary_path(name)
         try:

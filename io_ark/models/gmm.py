@@ -60,6 +60,7 @@ class Gmm:
         set_arrays(self, np.float32, gconsts=(count,))
 
     def _compute_gconsts(self) -> Array:
+        """Return the log-likelihood of each weighted Gaussian for a frame of zeros, or -infinity if it is infinite."""
         _, means, log_dets = self._invert()
         with np.errstate(all="ignore"):
             log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
@@ -67,7 +68,11 @@ class Gmm:
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert(self) -> tuple[Array, Array, Array]:
-        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64."""
+        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
+
+        Raises:
+            FormatError: an inverse covariance is singular.
+        """
         try:
             with np.errstate(all="ignore"):
                 matrices = self.precisions.astype(np.float64)

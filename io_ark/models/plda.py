@@ -305,6 +305,7 @@ class Plda:
         return scores
 
     def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+        """Return both arrays in float64. Raise FormatError unless their shapes are (vectors, dim)."""
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:

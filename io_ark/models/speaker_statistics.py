@@ -191,6 +191,7 @@ _SINGULAR = (
 
 
 def _invert(matrix: Array) -> Float64:
+    """Invert a covariance matrix. Raise FormatError if it is singular."""
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:

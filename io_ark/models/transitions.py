@@ -94,7 +94,7 @@ class TransitionModel:
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:
-        """HMM state of each transition-state."""
+        """HMM state of each transition-state. Raises FormatError if the topology lacks a state."""
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:

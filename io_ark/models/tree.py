@@ -217,8 +217,8 @@ class _Nodes(NamedTuple):
                     row[value - first] = yes
             nodes.append((node.key if row else 0, first, len(row), len(children), other))
             children += row
-        keys, firsts, sizes, places, others = np.array(nodes, np.int64).reshape(-1, 5).T
-        return cls(start, keys, firsts, sizes, places, others, np.array(children))
+        keys, firsts, sizes, places, otherwise = np.array(nodes, np.int64).reshape(-1, 5).T
+        return cls(start, keys, firsts, sizes, places, otherwise, np.array(children))
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:

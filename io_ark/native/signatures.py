@@ -49,7 +49,11 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure. None, addresses, and bytes for bytes are unchanged."""
+        """Return a pointer to an array or a structure. None, addresses, and bytes for bytes are unchanged.
+
+        Raises:
+            TypeError: an array is not contiguous, or has another type.
+        """
         if isinstance(value, Structure):
             return value.pointer
         if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):

@@ -143,6 +143,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
+    """Run a command in this process if possible, otherwise in a shell, and return its output."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

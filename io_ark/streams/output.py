@@ -353,6 +353,7 @@ def open_output(
 
 
 def _open_standard_output() -> Output:
+    """Return standard output. Raise an error if it is closed, has no binary buffer, or cannot be flushed."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
@@ -370,6 +371,7 @@ def _open_standard_output() -> Output:
 
 
 def _open_output_pipe(command: str, access: Access) -> Output:
+    """Start a command in a shell, and return its input. Closing the output waits for the command."""
     access.check_command(command)
     child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)

@@ -63,7 +63,11 @@ class _Connection:
 
 
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
-    """Return the file system of a URL in fsspec, and the path of the file in the file system."""
+    """Return the file system of a URL in fsspec, and the path of the file in the file system.
+
+    Raises:
+        OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
+    """
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -425,12 +429,12 @@ class RemoteSource(FileSource):
         return max(0, self._size - self._base - self._at)
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        if count * kind.itemsize <= _MAX_REQUEST_BYTES:
-            return super().read_array(kind, count)
-        self.check(count * kind.itemsize)
+        element_type = np.dtype(dtype)
+        if count * element_type.itemsize <= _MAX_REQUEST_BYTES:
+            return super().read_array(element_type, count)
+        self.check(count * element_type.itemsize)
         # A server may lie about the size of the file, so memory grows only as bytes arrive.
-        return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)
+        return np.frombuffer(self._read_chunks(count * element_type.itemsize), element_type)
 
     def take(self, count: int) -> tuple[Any, int]:
         return super().take(count) if count <= _MAX_REQUEST_BYTES else (self.read_array(np.uint8, count), 0)

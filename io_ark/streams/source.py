@@ -157,16 +157,16 @@ class Source:
             TruncatedError: fewer bytes are available. If the length of the source is known, this is checked before
                 memory is allocated.
         """
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         buffered = self._end - self._at
         if 0 <= size <= buffered:
             at, self._at = self._at, self._at + size
-            return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
+            return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check(size)
         if self.remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), kind)  # A view of a bytearray is writable.
-        array = np.empty(count, kind)
+            return np.frombuffer(self._read_chunks(size), element_type)  # A view of a bytearray is writable.
+        array = np.empty(count, element_type)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
         self._at = self._end
@@ -378,12 +378,12 @@ class BytesSource(Source):
         return self._end - self._at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         self.check(size)
         at = self._at
         self._at = at + size
-        return np.frombuffer(self._window, kind, count, at) if count else np.empty(0, kind)
+        return np.frombuffer(self._window, element_type, count, at) if count else np.empty(0, element_type)
 
 
 class MapSource(BytesSource):
@@ -598,17 +598,17 @@ class FileSource(StreamSource):
         return self._window, at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         if 0 <= size <= self._end - self._at:
-            return super().read_array(kind, count)
+            return super().read_array(element_type, count)
         # The part in the window is read again, which is faster than joining two parts.
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
             self.check(size)
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
-        array = np.empty(count, kind)
+        array = np.empty(count, element_type)
         # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)

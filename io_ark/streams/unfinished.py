@@ -144,6 +144,7 @@ def _is_abandoned(temporary: Path, own: bool) -> bool:
 
 
 def _is_running(pid: int) -> bool:
+    """Return True if a process of this machine is running."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -210,5 +211,5 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 def find_first_other(folder: Path, names: set[str]) -> Path | None:
     """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
-    others = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
-    return others[0] if others else None
+    other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
+    return other_entries[0] if other_entries else None

@@ -170,7 +170,11 @@ class Loader:
         return last[1]
 
     def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a regular file. Reuse an idle source of the file if there is one."""
+        """Read the object at an offset of a file, from an idle source of the file if there is one.
+
+        Raises:
+            OpenError: the file cannot be opened, or is not regular.
+        """
         idle = self._files.idle_sources
         source: Source | None
         try:

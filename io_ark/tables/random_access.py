@@ -126,6 +126,7 @@ class RandomAccessReader(Generic[Value]):
 
 
 def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
+    """Return the lookup for the kind and the options of a table."""
     if table.kind == "scp":
         return ScriptLookup(table, codec, access)
     if table.sorted and table.called_sorted:
@@ -258,6 +259,7 @@ class _ArchiveScan(Lookup):
             self._end()
 
     def _check_order(self, key: str) -> None:
+        """Raise :class:`OrderError` unless a key is greater than the key before it."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
             self.refuse_order(
@@ -369,7 +371,11 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Read up to the key, and return True if the archive has it. Smaller keys can no longer be looked up."""
+        """Read up to the key, and return True if the archive has the key.
+
+        Raises:
+            OrderError: the key is smaller than a key that was looked up before.
+        """
         self.check_open()
         self.reads.check()
         check_key(key)

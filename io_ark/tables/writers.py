@@ -104,6 +104,7 @@ class ArchiveTarget:
             self.script.flush()
 
     def close(self) -> None:
+        """Close the archive, and then the script file, which counts as incomplete if the archive is incomplete."""
         try:
             self.archive.close()
         except BaseException:
@@ -144,6 +145,7 @@ class ScriptTarget:
         self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
+        """Write an object to the file of its key. With the option ``p``, skip a key that the script file lacks."""
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
