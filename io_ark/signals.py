@@ -17,12 +17,12 @@ def delay_signals() -> Iterator[None]:
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:
-        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None is a handler that is not Python's.
-                handlers[number] = signal.signal(number, lambda number, _: delayed.append(number))
+        for signum in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None is a handler that is not Python's.
+                handlers[signum] = signal.signal(signum, lambda signum, _: delayed.append(signum))
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in delayed:
-            signal.raise_signal(number)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for signum in delayed:
+            signal.raise_signal(signum)

@@ -39,8 +39,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
         return first
     keys = b"".join([block.keys for block in blocks])
     if isinstance(first, ArrayBlock):
-        kind = first.values.dtype, first.dimensions
-        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == kind]
+        array_type = first.values.dtype, first.dimensions
+        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == array_type]
         if len(arrays) == len(blocks):
             values = np.concatenate([block.values for block in arrays])
             return ArrayBlock(keys, values, np.concatenate([block.shapes for block in arrays]), first.dimensions)

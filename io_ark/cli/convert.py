@@ -86,7 +86,12 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
+    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status.
+
+    Raises:
+        FormatError: there are no values, or none can be converted.
+        WriteError: the target cannot be written to.
+    """
     first = next(values, None)
     if first is None:
         reason = "has no entries to convert: check the name of SOURCE"
@@ -141,6 +146,7 @@ def _add_key(key: str, keys: set[str], source: str) -> None:
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
+    """Raise FormatError unless a value is an array of numbers."""
     if not isinstance(value, np.ndarray):
         advice = "use wav-copy" if hasattr(value, "duration") else "keep the entry in a Kaldi table such as ark,t:FILE"
         raise FormatError(
@@ -155,6 +161,7 @@ def _check_array(value: Any, source: str, key: str) -> None:
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of a table: arrays, other objects, or errors. A model yields its arrays by name."""
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):

@@ -128,6 +128,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
 
 
 def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
+    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file."""
     refuse_foreign_file(source, "ark")
     recording, codec = _make_codecs(info_only)
     if is_single_object(source):
@@ -160,6 +161,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False
 ) -> Iterator[StoredEntry]:
+    """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
     recording, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

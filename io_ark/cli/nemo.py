@@ -120,8 +120,8 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
 def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float]]:
     """Yield the durations of an utterance and its recording in seconds.
 
-    They come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if it
-    cannot be determined and no segment needs it.
+    Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if
+    it cannot be determined and no segment needs it.
     """
     folder = DataFiles(source)
     needed = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
@@ -143,10 +143,8 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
 def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
     """Open a manifest for writing, and yield a function ``put(key, item)`` that appends ``item`` as a line of JSON.
 
-    Errors name the key.
-
     Raises:
-        FormatError: an item has a string that is not valid UTF-8.
+        FormatError: raised by ``put``: an item has a string that is not valid UTF-8. The error names the key.
     """
     with path.open("wb") as file:
 

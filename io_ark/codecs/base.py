@@ -24,6 +24,7 @@ from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 T = TypeVar("T")
 
@@ -241,7 +242,7 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the white-space byte after it, and return the token. In text, skip white space before it.
+    """Read a token and, unless it ends the source, one byte of white space. In text, skip white space before it.
 
     Raises:
         FormatError: there is no token at this place, or no white space in ``MAX_TOKEN_BYTES`` bytes after its start.
@@ -316,7 +317,7 @@ def as_int32(value: object) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise FormatError(f"expected an integer, not {value!r}") from error
+        raise FormatError(f"expected an integer, not {quote_value(value)}") from error
     if not INT32_MIN <= number <= INT32_MAX:
         raise FormatError(f"{number} does not fit into 32 bits")
     return number
@@ -367,6 +368,7 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 
 def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
+    """Read a number in text that matches ``pattern``. ``what`` describes the number in errors."""
     source.skip_space()
     ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(ahead)
@@ -378,7 +380,8 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         start = ahead.split(maxsplit=1)[:1]
         source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
     if number.end() == MAX_NUMBER_CHARACTERS:
-        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters: is the file damaged?")
+        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters; the file is damaged, or has another "
+                    "kind of object")  # fmt: skip
     source.skip(number.end())
     return number[0]
 
@@ -410,7 +413,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         dimensions: 1 or 2.
 
     Raises:
-        FormatError: ``value`` is not numeric, or has a different number of dimensions.
+        FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.
     """
     array = value if type(value) is np.ndarray else as_array(value)
     if array.dtype == dtype and array.ndim == dimensions and array.size:

@@ -167,6 +167,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
 
 
 def _create_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
+    """Return a sparse vector. Raise FormatError at the offset ``at`` if the indices are invalid."""
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
         source.fail(f"the indices of a sparse vector of dimension {dim} are not ascending, or out of range", at)

@@ -65,6 +65,7 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
+        """Read a vector in text. Raise FormatError for several rows, or for numbers without white space between."""
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)

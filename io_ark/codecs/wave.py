@@ -73,9 +73,9 @@ class Chunks:
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
-        _, self.riff_size, kind = self.fields("4sI4s")
-        if kind != b"WAVE":
-            source.fail(f"expected WAVE in the header of a wave file, found {quote(kind)}", self._start + 8)
+        _, self.riff_size, form_type = self.fields("4sI4s")
+        if form_type != b"WAVE":
+            source.fail(f"expected WAVE in the header of a wave file, found {quote(form_type)}", self._start + 8)
 
     def fields(self, layout: str) -> tuple[Any, ...]:
         """Read fields in the notation of ``struct``, where ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
@@ -201,7 +201,7 @@ def read_samples(
         max_duration: the limit in seconds, for the message.
 
     Raises:
-        FormatError: the file has more than ``limit`` bytes of samples.
+        FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
     """
     if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
@@ -234,7 +234,10 @@ def _count_bytes(source: Source, announced: int | None) -> int:
     while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(piece)
     if announced is None and count == limit:
-        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: is this an endless device or pipe?")
+        source.fail(
+            f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
+            "or pipe"
+        )
     if announced is not None and count < announced:
         logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
                        source.name, announced, count)  # fmt: skip
@@ -322,6 +325,13 @@ class WaveScan:
         return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
+        """Scan a window in C. Return None if no wave file was read.
+
+        Args:
+            keys: keys of the files; None if the window starts with an entry of an archive.
+            window: the bytes.
+            places: (files, 2): start and end of each file; None for an archive.
+        """
         data = window.view_bytes()
         limit = MAX_ENTRIES if places is None else len(places)
         scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)

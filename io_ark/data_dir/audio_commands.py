@@ -121,7 +121,7 @@ def _unquote(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Split a command that changes the speed into its input and the factor as text; None for other commands.
+    """Return the input of a command that changes the speed, and the factor as a string. Return None for other names.
 
     >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
     ('a b.wav', '0.9')

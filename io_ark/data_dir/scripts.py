@@ -61,7 +61,7 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the options with their defaults."""
+        """Return the default of each option by name, with or without the options that Kaldi's script lacks."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
@@ -122,8 +122,8 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         value = type(default)(text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
-    kind = "whole" if isinstance(default, int) else "finite"
-    raise DataDirError(f"expected a number: --{name} {text}: write a {kind} number")
+    adjective = "whole" if isinstance(default, int) else "finite"
+    raise DataDirError(f"expected a number: --{name} {text}: write a {adjective} number")
 
 
 def format_flag(name: str) -> str:
@@ -139,10 +139,10 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
         argv: the command line.
 
     Returns:
-        The values of options by name, and the arguments.
+        The values of the options on the command line or in configuration files, by name, and the arguments.
 
     Raises:
-        DataDirError: an option is unknown, or lacks a valid value.
+        DataDirError: an option is unknown or lacks a valid value, or a configuration file is missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -182,20 +182,22 @@ def read_settings(path: str) -> list[tuple[str, str]]:
     except OSError as error:
         raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
     words = []
-    for number, line in lines:
+    for line_number, line in lines:
         try:
-            words.append((number, shlex.split(line, comments=True)))
+            words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
-    rows = [(number, *assignment.partition("=")) for number, assignments in words for assignment in assignments]
-    for number, name, equals, _ in rows:
+            raise DataDirError("should be name=value, with quotation marks in pairs", path, line_number) from None
+    rows = [
+        (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
+    ]
+    for line_number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
-            raise DataDirError("should be name=value: correct the line", path, number)
+            raise DataDirError("should be name=value: correct the line", path, line_number)
     return [(name, value) for _, name, _, value in rows]
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values, which may stand anywhere. Return the values by name, and the arguments."""
+    """Read options without values, which may stand anywhere. Return True for each option by name, and the arguments."""
     names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
@@ -277,6 +279,13 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
 
 
 def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
+    """Run a script with the arguments ``argv``, and return the exit status.
+
+    With ``is_command``, options and messages are those of ``kaldi-compat data`` instead of Kaldi's script.
+
+    Raises:
+        DataDirError: the arguments are invalid, or the script fails.
+    """
     if script.style is Style.OWN:
         if is_command and argv[:1] in (["--help"], ["-h"]):
             warn(f"Usage: {say.name} {script.usage}")
@@ -313,19 +322,19 @@ def ending_in_order() -> Iterator[None]:
     """
 
     def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Ended(128 + number)
+        signal.signal(signum, signal.SIG_DFL)
+        raise Ended(128 + signum)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     in_main = threading.current_thread() is threading.main_thread()
-    changed_numbers = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in changed_numbers:
-        signal.signal(number, end)
+    changed_numbers = [signum for signum in numbers if in_main and signal.getsignal(signum) is signal.SIG_DFL]
+    for signum in changed_numbers:
+        signal.signal(signum, end)
     try:
         yield
     finally:
-        for number in changed_numbers:
-            signal.signal(number, signal.SIG_DFL)
+        for signum in changed_numbers:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
@@ -367,6 +376,7 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
+    """Run the script ``name`` with the arguments of this process, and return the exit status."""
     import gc
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
@@ -435,6 +445,7 @@ def _refuse_links(folder: str) -> None:
 
 
 def run_data_command(argv: list[str]) -> int:
+    """Run the command ``kaldi-compat data`` with the arguments ``argv``, and return the exit status."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

@@ -85,7 +85,8 @@ class Segment:
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
 
     def _refuse(self, why: str) -> None:
-        raise RangeError(f"the segment {self.start:g} to {self.end:g} s of {self.recording} {why}", key=self.key)
+        end = "the end" if self.end == TO_THE_END else f"{self.end:g} s"
+        raise RangeError(f"the segment from {self.start:g} s to {end} of {self.recording} {why}", key=self.key)
 
 
 def parse_segment(line: str) -> Segment:

@@ -134,6 +134,9 @@ def _find_discriminants(normalized: Float64, between: Float64, factor: float, fl
         between: (dim, dim): between-speaker covariance.
         factor: weight of the total covariance in ``normalized``, for the log.
         floor: lower limit of the eigenvalues of ``normalized``, relative to the largest eigenvalue.
+
+    Raises:
+        FormatError: ``normalized`` is singular in spite of the floor.
     """
     values, vectors = eigen_decomposition(normalized)
     smallest = floor * values[0]

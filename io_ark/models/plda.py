@@ -271,9 +271,9 @@ class Plda:
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         squares = utterances**2
-        logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
         distances = (means**2 * precisions).sum(axis=1)[:, None] - 2 * (means * precisions) @ utterances.T
-        scores: Float64 = 0.5 * (logs[:, None] - distances - precisions @ squares.T + squares @ alone)
+        scores: Float64 = 0.5 * (log_dets[:, None] - distances - precisions @ squares.T + squares @ alone)
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
@@ -295,16 +295,17 @@ class Plda:
             raise FormatError(
                 f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
             )
-        numbers, trial_numbers = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
-        scale = numbers[:, None] * self.psi
+        counts, count_indices = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
+        scale = counts[:, None] * self.psi
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
-        logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
-        deviations = utterances - (scale / (scale + 1))[trial_numbers] * speakers
-        distances = (deviations**2 * precisions[trial_numbers]).sum(axis=1)
-        scores: Float64 = 0.5 * (logs[trial_numbers] - distances + utterances**2 @ alone)
+        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
+        distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ alone)
         return scores
 
     def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+        """Return both arrays in float64. Raise FormatError unless their shapes are (vectors, dim)."""
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:

@@ -63,11 +63,11 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
     if np.shape(speakers) != vectors.shape[:1]:
         raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
     try:
-        numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
+        indices = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     except TypeError:
         raise FormatError("speakers must be strings or integers, all of one type") from None
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.flatnonzero(np.diff(numbers[order])) + 1
+    order = np.argsort(indices, kind="stable")
+    bounds = np.flatnonzero(np.diff(indices[order])) + 1
     yield from (vectors[group] for group in np.split(order, bounds))
 
 
@@ -119,7 +119,10 @@ class PldaStatistics:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Return ``mean``, ``transform`` and ``psi`` of a PLDA model (see :class:`io_ark.models.plda.Plda`).
+        """Estimate a PLDA model with ``num_em_iters`` iterations of the EM algorithm.
+
+        Returns:
+            ``mean``, ``transform`` and ``psi`` (see :class:`io_ark.models.plda.Plda`).
 
         Raises:
             FormatError: :meth:`check` fails, or a covariance matrix is singular.
@@ -188,6 +191,7 @@ _SINGULAR = (
 
 
 def _invert(matrix: Array) -> Float64:
+    """Invert a covariance matrix. Raise FormatError if it is singular."""
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:

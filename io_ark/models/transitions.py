@@ -94,7 +94,7 @@ class TransitionModel:
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:
-        """HMM state of each transition-state."""
+        """HMM state of each transition-state. Raises FormatError if the topology lacks a state."""
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:
@@ -237,8 +237,8 @@ class TransitionModel:
         sizes = self.tuples.max(axis=0).astype(np.int64) + 1
         digits = np.cumprod(np.append(1, sizes[:0:-1]))[::-1]
         codes = self.tuples @ digits
-        numbers = np.searchsorted(codes, tuples @ digits)
-        nearest = self.tuples[np.minimum(numbers, len(codes) - 1)]
+        indices = np.searchsorted(codes, tuples @ digits)
+        nearest = self.tuples[np.minimum(indices, len(codes) - 1)]
         missing = tuples[(nearest != tuples).any(axis=-1)]
         if len(missing):
             phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
@@ -246,7 +246,7 @@ class TransitionModel:
                 f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
                 f"{self_loop_pdf}: check that the model and the tree belong together"
             )
-        return (numbers + 1).astype(np.int32)
+        return (indices + 1).astype(np.int32)
 
     def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
         """Return an array of shape (states + 1,) with the log-probability of leaving each transition-state.
@@ -264,10 +264,9 @@ class TransitionModel:
         return result
 
     def check(self) -> None:
-        """Check that the states, the topology and the probabilities are consistent.
+        """Raise FormatError if the states, the topology and the probabilities are inconsistent.
 
-        Raises:
-            FormatError: the states, the topology and the probabilities are inconsistent.
+        A self-loop with a probability of 1 or more only causes Kaldi's warning.
         """
         count = self.num_transition_ids
         if count == 0:

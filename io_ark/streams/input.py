@@ -69,7 +69,8 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened.
+        OpenError: the file cannot be opened, or has no offsets.
+        PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
     """
@@ -142,6 +143,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
+    """Run a command in this process if possible, otherwise in a shell, and return its output."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

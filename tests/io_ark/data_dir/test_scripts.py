@@ -253,7 +253,7 @@ def test_commands_for_people_take_options_anywhere(
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
         ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
-        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: this line is blank"),
+        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: is a blank line"),
     ],
 )
 def test_script_loses_data_with_kaldis_status(
@@ -511,6 +511,8 @@ def test_filter_takes_a_list_and_one_file(tmp_path: Path, monkeypatch: pytest.Mo
         ("-f 0", "b 2 a\n"),
         ("-f -1", "c a y\n"),
         ("--exclude -f 0", "a 1 x\nc a y\n"),
+        ("-f -3", ""),
+        ("--exclude -f -3", "a 1 x\nb 2 a\nc a y\n"),
     ],
 )
 def test_filter_counts_fields_from_1_and_from_the_end(
@@ -531,6 +533,14 @@ def test_filter_refuses_a_line_without_the_field(tmp_path: Path, options: list[s
     (tmp_path / "text").write_text("a 1\n\n")
     call = [*options, str(tmp_path / "list"), str(tmp_path / "text")]
     with pytest.raises(DataDirError, match="Bad line, could not get first field"):
+        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
+
+
+def test_filter_by_a_field_from_the_end_refuses_a_blank_line(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("a\n")
+    (tmp_path / "text").write_text("1 a\n\n")
+    call = ["-f", "0", str(tmp_path / "list"), str(tmp_path / "text")]
+    with pytest.raises(DataDirError, match=r"text:2: Invalid scp file line without field 0: correct this line"):
         scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
 
 

@@ -377,7 +377,7 @@ def test_alignment_of_another_model_is_refused() -> None:
     loops = np.flatnonzero(model.are_self_loops(np.arange(1, model.num_transition_ids + 1))) + 1
     with pytest.raises(FormatError, match="two states in succession"):
         split_to_phones(model, loops[:2])
-    with pytest.raises(FormatError, match="no line for phone 2"):
+    with pytest.raises(FormatError, match="no entry for phone 2"):
         AlignmentConverter(model, model, TREES["mono"], phone_map={1: 1}).convert(aligned("mono", [(2, 0)], True)[0])
     with pytest.raises(FormatError, match="belong together"):
         AlignmentConverter(model, MODELS["tri"], TREES["mono"]).convert(aligned("mono", [(7, 0)], True)[0])
