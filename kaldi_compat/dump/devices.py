@@ -42,7 +42,10 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU this process's current device, and limit its memory to ``max_memory`` GiB; 0 is no limit."""
+    """Make a GPU the current device of this process, and limit the memory that the process uses there.
+
+    ``max_memory`` is a limit in GiB; 0 is no limit. The cache of cuFFT plans is always limited.
+    """
     if device == CPU:
         return
     import torch

@@ -51,7 +51,7 @@ def make_directory(path: Path) -> None:
     """Create a directory and its parents unless they exist.
 
     Raises:
-        OutputError: the directory cannot be created.
+        OutputError: the directory cannot be created, or you cannot write to it.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ class WholeFile:
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
-    """Open a :class:`WholeFile` for this block, and delete it after an error.
+    """Open a :class:`WholeFile` for this block. Finish it at the end of the block, and delete it after an error.
 
     A device or FIFO (see :func:`is_replaceable`) is written to directly.
     """
@@ -224,7 +224,7 @@ def lock(path: Path, plan: Path | None = None) -> int:
         plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
 
     Raises:
-        DumpError: another process holds the lock.
+        DumpError: another process holds the lock. A part of a dump first waits for :data:`SECONDS_TO_WAIT` seconds.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
@@ -242,10 +242,10 @@ def share_lock(descriptor: int, path: Path) -> None:
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
-def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
+def _try_lock(descriptor: int, mode: int, path: Path) -> bool:
     """Return False if another process holds the lock. Return True with a warning if the disk does not support locks."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:

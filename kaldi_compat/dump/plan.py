@@ -96,7 +96,9 @@ def make_plan(job: Job) -> DumpPlan:
     """Distribute the utterances of a job over archives like ``utils/split_scp.pl``.
 
     Raises:
-        DumpError: there are no utterances, or the job is invalid.
+        DumpError: there are no utterances, a line of the list is invalid, or an input file is missing.
+        DataDirError: a killed job has left the data directory half changed.
+        OptionError: a configuration file or the command line has an invalid option.
     """
     check_inputs(job)
     listing = get_listing(job)
@@ -107,9 +109,9 @@ def make_plan(job: Job) -> DumpPlan:
     size = job.options.shard_utterances
     # There should be at least one archive for each part of a job and for each GPU of this machine.
     gpus = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    archives = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
-    number = min(archives, count)
-    bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
+    requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
+    archives = min(requested, count)
+    bounds = [i * (count // archives) + min(i, count % archives) for i in range(archives + 1)]
     offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
@@ -137,7 +139,8 @@ def check_inputs(job: Job) -> None:
     """Raise an error unless all input files of a job exist, and script files can name files in its directories.
 
     Raises:
-        DumpError: a file is missing or is not a file, or the name of a directory has a newline or a "|".
+        DumpError: a file is missing or is not a file, the data directory is a file, or the path of a directory has a
+            newline or a "|".
         DataDirError: a killed job has left the data directory half changed.
     """
     check_places(job.layout)
@@ -151,7 +154,8 @@ def check_inputs(job: Job) -> None:
     for path in needed:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
-            raise DumpError(f"{path} {fault}: the {job.feature} features of {job.layout.data} need this file")
+            needs = f"the {job.feature} features of {job.layout.data} need this file"
+            raise DumpError(f"{path} {fault}: {needs}; create it, or correct the path")
 
 
 def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -294,7 +298,8 @@ def _measure_lines(path: Path) -> Sequence[int]:
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
                 raise DumpError(f"{path}, line {number}: {_describe_fault(key)}")
             if not values:
-                raise DumpError(f"{path}, line {number}: expected a key and more, not {_format_key(key)}: complete it")
+                fault = f"expected a key and more, not {_format_key(key)}: complete the line"
+                raise DumpError(f"{path}, line {number}: {fault}")
             lengths.append(len(line))
             ordered &= previous < key
             previous = key
@@ -318,6 +323,7 @@ def _format_key(key: bytes) -> str:
 
 
 def _refuse_duplicates(path: Path) -> None:
+    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):

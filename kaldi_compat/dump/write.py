@@ -214,7 +214,10 @@ class _Verification:
         self._reading: Future[None] | None = None
 
     def follow(self) -> None:
-        """Start to read back the new data in a thread if they have at least :data:`VERIFICATION_BYTES` bytes."""
+        """Start to read back the new data in a thread, if they have at least :data:`VERIFICATION_BYTES` bytes.
+
+        Wait until the thread has read the earlier data.
+        """
         if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size

@@ -75,7 +75,7 @@ class OnnxSource(ExtractorSource):
         def compute(samples: Array, rate: float) -> Any:
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
-                raise AudioError("the audio is too short for a frame")
+                raise AudioError("the audio is too short for a frame: remove the utterance")
             results = zip(outputs, session.run(None, {inputs[0]: values[None]}), strict=True)
             arrays = {name: _remove_batch_axis(name, value) for name, value in results}
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
@@ -98,8 +98,8 @@ class OnnxSource(ExtractorSource):
 def _remove_batch_axis(name: str, value: Any) -> Array:
     """Return an output of the only utterance of a batch."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
-        shape = value.shape if isinstance(value, np.ndarray) else type(value).__name__
-        raise ValueError(f"the output {name} is {shape}: expected an array whose first axis is the batch of one")
+        shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
+        raise ValueError(f"the output {name} {shape}: expected an array whose first axis is the batch of one")
     result: Array = value[0]
     return result
 

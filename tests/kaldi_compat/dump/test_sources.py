@@ -563,7 +563,7 @@ def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> No
 def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
     np.save("c.npy", np.ones((2, 1), np.float32))
     (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
-    assert "needs matrices, but f returns xvector, a vector: leave out" in refused(
+    assert "needs matrices, but f returns xvector of type vector: leave out" in refused(
         "--module=loud.py:f", option, str(data)
     )
 
