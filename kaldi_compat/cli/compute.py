@@ -304,6 +304,7 @@ class TorchComputer:
         return np.concatenate(parts), np.array([len(part) for part in parts])
 
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of one utterance, (frames, dim), after resampling if its sampling rate differs."""
         import torch
 
         from kaldi_compat.torch.features.resample import resample_linearly

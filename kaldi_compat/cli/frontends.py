@@ -140,6 +140,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _check(preset: Preset, options: argparse.Namespace) -> int:
+    """Compare a preset with the features in ``options.against``, print the result, and return the exit status."""
     from kaldi_compat.frontends.numpy import Frontend
 
     require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")

@@ -59,7 +59,8 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
     Raises:
-        KaldiCompatError: the function raised it. The message starts with the key. Earlier results have been yielded.
+        KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
+            Earlier results have been yielded.
     """
     for block in blocks:
         try:
@@ -106,6 +107,8 @@ def _skip(warning: str, counts: Counts) -> None:
 
 def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
     """Yield blocks of results, and log the number of processed utterances after every tenth, as some programs do.
+
+    With ``--verbose=2``, also log the keys.
 
     Args:
         blocks: the results.
@@ -258,7 +261,7 @@ def convert(
     """Apply a function to the blocks of a table, or to the object in a single file.
 
     Args:
-        function: function from a block to a block of results. The key of a single file's object is "".
+        function: function from a block to a block of results. The key of the object in a single file is the name of the file.
         kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: rspecifier or file name of the input.
         target: wspecifier or file name of the output.

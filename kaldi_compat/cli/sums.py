@@ -154,7 +154,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         scales: factors on the other tables.
 
     Returns:
-        0 if there are sums and other tables lack fewer entries than they should have, otherwise 1.
+        0 if there are sums, and the other tables lack less than half as many entries; otherwise 1.
     """
     source, *others, target = names
     with Tables() as tables:

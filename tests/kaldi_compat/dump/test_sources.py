@@ -167,7 +167,7 @@ def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> 
         graph = make.make_graph([node], "g", [make.make_tensor_value_info("x", kind, ["B", "T"])],
                                 [make.make_tensor_value_info("y", kind, None)])  # fmt: skip
         onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8), tmp_path / "s.onnx")
-        assert "the output y is (" in refused("--onnx=s.onnx", str(data)), shape
+        assert "the output y has the shape (" in refused("--onnx=s.onnx", str(data)), shape
 
 
 OBJECT = """
