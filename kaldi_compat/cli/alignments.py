@@ -112,7 +112,7 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Add up runs of values in single precision. Run ``i`` has ``sizes[i]`` values from ``starts[i]`` on, at least one."""
+    """Add up runs in single precision. Run ``i`` has ``sizes[i]`` values, at least one, from ``starts[i]`` on."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)

@@ -122,7 +122,7 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Return an option and its value as one word, with ``=`` between them.
 
-    The value may be the next argument, which is then removed from ``following``. ``--no-name`` becomes ``--name=false``.
+    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``.
 
     Raises:
         UsageError: the option lacks its value.

@@ -261,7 +261,7 @@ def convert(
     """Apply a function to the blocks of a table, or to the object in a single file.
 
     Args:
-        function: function from a block to a block of results. The key of the object in a single file is the name of the file.
+        function: function from a block to a block of results. The object in a single file has the file's name as key.
         kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: rspecifier or file name of the input.
         target: wspecifier or file name of the output.
