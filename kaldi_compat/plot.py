@@ -53,7 +53,8 @@ def show_features(
         The axes.
 
     Raises:
-        FeatureError: the features do not have two dimensions, or have no frames.
+        FeatureError: the features do not have two dimensions or are empty, or ``options`` are not options of a spectral
+            feature.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -100,7 +101,7 @@ def show_pitch(
         The axes.
 
     Raises:
-        FeatureError: the track does not have two columns.
+        FeatureError: the track is empty or does not have two columns, or the spectrogram or its options are invalid.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -200,7 +201,8 @@ def compare(
         The three axes. The title of the third has the largest and the mean absolute difference.
 
     Raises:
-        FeatureError: the shapes differ.
+        FeatureError: the features are not matrices of the same shape, or ``options`` are not options of a spectral
+            feature.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -263,6 +265,7 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
+    """Return an array or tensor as an array. Raise :class:`FeatureError` unless it is a matrix that is not empty."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -274,6 +277,7 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
+    """Return the options of a spectral feature, which may be given as its module. Refuse other options."""
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
@@ -328,7 +332,7 @@ def _name_unit(options: FrameOptions | None) -> str:
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram over frequency in Hz, so that a pitch track in Hz can be drawn over it."""
+    """Draw a spectrogram up to 1000 Hz, with an axis in Hz so that a pitch track can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))
