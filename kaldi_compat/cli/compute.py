@@ -106,7 +106,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     """
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
-        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
+        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map: pass both options, or neither"
         require(feature.name != "mfcc", message)  # Kaldi's other programs do not refuse the option.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)

@@ -122,6 +122,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
+    """Return the options that a configuration file sets. An error names the file, or the flag on the command line."""
     options, table = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:

@@ -72,7 +72,9 @@ def check_place(path: Path) -> None:
     if not is_replaceable(path):
         raise OutputError(f"{path} is not a regular file: move it out of the way")
     if path.is_symlink() and not real.parent.is_dir():
-        raise OutputError(f"{path} is a link to {real}, but {real.parent} does not exist: make it, or delete the link")
+        raise OutputError(
+            f"{path} is a link to {real}, but {real.parent} does not exist: create it, or delete the link"
+        )
     if path.is_symlink() and real.exists() and real.name != path.name:
         raise OutputError(f"{path} is a link to {real}, which would be replaced: delete the link, or move that file")
 

@@ -152,8 +152,8 @@ class DeviceExtractor:
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
-                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}: "
-                        "compute the centroids from outputs of this model and layer"
+                        f"returned {value.shape[1]} columns, but the centroids of --kmeans have "
+                        f"{self.centroids.shape[1]}: compute the centroids from outputs of this model and layer"
                     )
                 half_norms = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half_norms - value @ self.centroids.T, axis=1), np.int32)
@@ -564,7 +564,7 @@ class ExtractorComputer:
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                text = f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
+                text = f"returned {rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
                 raise ValueError(f"{text}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:

@@ -135,7 +135,10 @@ class DumpOptions(BaseOptions):
         require(
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
-        require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
+        require(
+            self.engine != "exact" or not on_gpu,
+            f"engine=exact computes on a CPU, not on device={self.device}: pass engine=auto",
+        )
         require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
         ray_assigns = f"device={self.device} names GPUs of this machine, but Ray assigns the GPUs: pass device=cuda"
         require(self.runner != "ray" or self.device in (CPU, "cuda"), ray_assigns)

@@ -125,6 +125,7 @@ class _Process:
 
 
 def _get_identity(place: int | str) -> tuple[int, int] | None:
+    """Return the device and inode of a descriptor or path; None if it is closed or missing."""
     try:
         status = os.stat(place)
     except OSError:

@@ -197,6 +197,7 @@ def describe_ending(code: int | None) -> str:
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
+    """Start a worker process, which blocks ^C and ends with this process."""
     # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
     ours, theirs = context.Pipe()

@@ -305,7 +305,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     for seed, key in enumerate(keys_of(data / "wav.scp")):
         write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
     assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
-    reason = f"{100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
+    reason = f"returned {100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
     assert failures(data).count(reason) == 4 * (not is_good)
 
 

@@ -41,11 +41,14 @@ INPUTS = {
     "word": "[ 1 x ]\n",
     "cut": "\0B\4\2\0\0\0\1\0\0\0",
     "blank": "u\n\n",
+    "hollow": " [ ]\n",
     "phones": "<eps> 0\nSIL -3\n",
     "lists": "a 1 2 ; 3 ;",
 }
 MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
 REFUSED = {
+    "shift-feats hollow out": "hollow: Empty input matrix",
+    "append-vector-to-feats hollow bare out": "hollow: the feature matrix is empty",
     "add-deltas --truncate=3 ark:m ark:out": "u: Cannot truncate features as dimension 2 is smaller than --truncate=3",
     "add-deltas --truncate=-1 ark:m ark:out": "--truncate must be at least 0, not -1",
     "add-deltas-sdc --truncate=3 ark:m ark:out": "dimension 2 is smaller than --truncate=3",
