@@ -48,7 +48,7 @@ INPUTS = {
 MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
 REFUSED = {
     "shift-feats hollow out": "hollow: Empty input matrix",
-    "append-vector-to-feats hollow bare out": "hollow: the feature matrix is empty",
+    "append-vector-to-feats hollow hollow out": "hollow: the feature matrix is empty",
     "add-deltas --truncate=3 ark:m ark:out": "u: Cannot truncate features as dimension 2 is smaller than --truncate=3",
     "add-deltas --truncate=-1 ark:m ark:out": "--truncate must be at least 0, not -1",
     "add-deltas-sdc --truncate=3 ark:m ark:out": "dimension 2 is smaller than --truncate=3",
