@@ -54,7 +54,7 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
         kind: kind of the objects.
         sources: names of the files.
         target: name of the output.
-        combine: function that combines the objects, which it takes as those of one entry; see :data:`Combine`.
+        combine: function that combines the objects as if they were one entry of tables, see :data:`Combine`.
         binary: write in binary format.
         what: name of the result in the log.
     """

@@ -358,7 +358,7 @@ def _follows_plan(job: Job) -> bool:
 
 
 def _try_and_plan(job: Job) -> DumpPlan:
-    """Try the extractor and return a new plan. No file is changed."""
+    """Return a new plan, after a trial of the extractor if the job has one. No file is changed."""
     plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
@@ -386,6 +386,8 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 @contextlib.contextmanager
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
+
+    The temporary files of killed dumps are removed first.
 
     Args:
         job: the job.

@@ -204,8 +204,8 @@ class _InTime:
     def readinto(self, buffer: memoryview) -> int | None:
         """Fill a buffer like ``io.RawIOBase.readinto``. Raise an error if nothing arrives before the deadline."""
         if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not self._poll.poll(1000 * left):
+            seconds_left = self._deadline - time.monotonic()
+            if seconds_left <= 0 or not self._poll.poll(1000 * seconds_left):
                 raise _TooLateError(
                     f"the command took longer than {self._timeout:g} s: check it, or increase --command-timeout",
                     file=self._name,

@@ -40,7 +40,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the stamp of a file; None for a missing file."""
+    """Return the stamp of a file; None if there is no file at this path."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -233,8 +233,8 @@ def lock(path: Path, plan: Path | None = None) -> int:
     while not _try_lock(descriptor, fcntl.LOCK_SH if plan and plan.exists() else fcntl.LOCK_EX, path):
         if time.monotonic() >= end:
             os.close(descriptor)
-            other = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
-            raise DumpError(f"{other} is running and has locked {path}: wait until that dump ends")
+            owner = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
+            raise DumpError(f"{owner} is running and has locked {path}: wait until that dump ends")
         time.sleep(SECONDS_BETWEEN_TRIES)
     return descriptor
 

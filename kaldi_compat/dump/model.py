@@ -117,6 +117,8 @@ class DeviceExtractor:
     def make_first_call(self) -> None:
         """Make a first call, in which an extractor may create weights or tables, and prepare its new modules.
 
+        Do nothing if the source creates nothing in calls.
+
         Raises:
             DumpError: the call failed.
         """
@@ -509,7 +511,10 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Take the utterances of a batch, shortest first, with at most ``max_seconds`` of padded audio."""
+        """Take the next utterance, and further utterances that may share its batch, shortest first.
+
+        The batch has at most ``max_seconds`` of padded audio, unless the first utterance is longer.
+        """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group

@@ -288,18 +288,18 @@ def _measure_lines(path: Path) -> Sequence[int]:
     lengths = array("I")
     previous, ordered, blank = b"", True, 0
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        for line_number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
             if blank and key:
                 raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line: remove the line")
             if not key:
-                blank = blank or number
+                blank = blank or line_number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
-                raise DumpError(f"{path}, line {number}: {_describe_fault(key)}")
+                raise DumpError(f"{path}, line {line_number}: {_describe_fault(key)}")
             if not values:
                 fault = f"expected a key and more, not {_format_key(key)}: complete the line"
-                raise DumpError(f"{path}, line {number}: {fault}")
+                raise DumpError(f"{path}, line {line_number}: {fault}")
             lengths.append(len(line))
             ordered &= previous < key
             previous = key
@@ -326,12 +326,12 @@ def _refuse_duplicates(path: Path) -> None:
     """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        for line_number, line in enumerate(file, start=1):
             key = b"".join(line.split(None, 1)[:1])
             if key in keys:
                 shown = escape_controls(key.decode(errors="replace"))
                 raise DumpError(
-                    f"{path}, line {number}: {shown} occurs a second time: remove or rename one of the lines"
+                    f"{path}, line {line_number}: {shown} occurs a second time: remove or rename one of the lines"
                 )
             keys.add(key)
     logger.warning("%s is not sorted, but later steps of a Kaldi recipe require it: sort it with LC_ALL=C sort", path)

@@ -159,8 +159,8 @@ class PackedComputer(SpectralComputer):
             codes: list[memoryview] = [memoryview(b"")] * len(places)
             for i, group in enumerate(packed):
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                for number, head, codes_of_matrix in objects:
-                    heads[number], codes[number] = head, codes_of_matrix
+                for utterance, head, codes_of_matrix in objects:
+                    heads[utterance], codes[utterance] = head, codes_of_matrix
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
                 # fetched uncompressed, and the encoder on the CPU handles them.

@@ -108,7 +108,7 @@ class _Workers:
                     clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
-        """Handle a message of a worker: its kind, and its values. None says that the worker is dead."""
+        """Handle a message of a worker, which begins with its kind. None says that the worker is dead."""
         if message is None:
             self._replace(worker)
             return
@@ -167,16 +167,16 @@ class _Workers:
         code = worker.process.exitcode
         _end(worker)
         shard, cause = worker.shard, describe_ending(code)
-        number = shard.number if shard else 0
-        self.tries[number] += 1
-        if self.tries[number] >= TRIES:
+        shard_number = shard.number if shard else 0
+        self.tries[shard_number] += 1
+        if self.tries[shard_number] >= TRIES:
             raise error or DumpError(
-                f"{TRIES} workers died while writing archive {number}: the last worker {cause}"
+                f"{TRIES} workers died while writing archive {shard_number}: the last worker {cause}"
                 if shard
                 else f"worker processes end before they start to write archives: the last worker {cause}"
             )
         if shard:
-            self.monitor.record_lost(number)
+            self.monitor.record_lost(shard_number)
             self.waiting.appendleft(shard)
 
 

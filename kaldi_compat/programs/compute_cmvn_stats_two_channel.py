@@ -138,9 +138,9 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
     """
     block = CallBlock()
     try:
-        for number, utterances in enumerate(calls):
-            if number % size == 0:
-                table.prefetch(list(chain.from_iterable(calls[number : number + size])))
+        for index, utterances in enumerate(calls):
+            if index % size == 0:
+                table.prefetch(list(chain.from_iterable(calls[index : index + size])))
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)

@@ -127,18 +127,18 @@ def _find_locations(content: mmap.mmap) -> set[str]:
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
-        kind, start, end = messages.pop()
+        message_type, start, end = messages.pop()
         parts: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
         is_external = False
-        for number, wire_type, first, last in _iterate_fields(content, start, end):
-            if kind == TENSOR and (number, wire_type) == (DATA_LOCATION, VARINT):
+        for field, wire_type, first, last in _iterate_fields(content, start, end):
+            if message_type == TENSOR and (field, wire_type) == (DATA_LOCATION, VARINT):
                 is_external = _read_varint(content, first, last)[0] == EXTERNAL
-            elif kind == ENTRY and wire_type == BYTES:
-                entry[number] = content[first:last]
-            elif wire_type == BYTES and number in FIELDS[kind]:
-                parts.append((FIELDS[kind][number], first, last))
-        if kind != TENSOR or is_external:
+            elif message_type == ENTRY and wire_type == BYTES:
+                entry[field] = content[first:last]
+            elif wire_type == BYTES and field in FIELDS[message_type]:
+                parts.append((FIELDS[message_type][field], first, last))
+        if message_type != TENSOR or is_external:
             messages += parts
         if entry.get(KEY) == b"location":
             locations.add(entry.get(VALUE, b"").decode("utf-8", "surrogateescape"))
