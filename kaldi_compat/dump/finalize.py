@@ -129,9 +129,12 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
-    """Write the files of the data directory from the archives' manifests, and return the counts and warnings.
+    """Write the files of the data directory from the complete archives, and return the outcome of the dump.
 
     The call can be repeated.
+
+    Raises:
+        DumpError: an archive is not complete.
     """
     end_fork()
     layout, trial = job.layout, plan.trial
@@ -188,7 +191,7 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
 
 
 def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
-    """Sum up the manifests of all archives."""
+    """Return the outcome from the manifests of all archives, without warnings, statistics and incomplete files."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}

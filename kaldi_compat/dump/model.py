@@ -507,7 +507,7 @@ class ExtractorComputer:
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
         if extractor_rate and rate != extractor_rate:
-            samples = resample_waveform(samples, rate, extractor_rate)
+            samples, rate = resample_waveform(samples, rate, extractor_rate), float(extractor_rate)
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:

@@ -141,7 +141,7 @@ def _find_changes(
 
     Args:
         old, new: states of the value.
-        is_user_object: the closest object around the value is an object of the user's code.
+        is_user_object: True if the closest object around the value is an object of the user's code.
         known: results for pairs of states, which are compared only once.
     """
     if not (old.children and new.children and old.label == new.label):

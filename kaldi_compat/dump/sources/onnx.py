@@ -96,7 +96,7 @@ class OnnxSource(ExtractorSource):
 
 
 def _remove_batch_axis(name: str, value: Any) -> Array:
-    """Return an output of the only utterance of a batch."""
+    """Return an output without the batch axis, whose length must be 1."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
         shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
         raise ValueError(f"the output {name} {shape}: expected an array whose first axis is the batch of one")
@@ -146,7 +146,11 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number and wire type of the fields of a message, and the start and end of their values."""
+    """Yield the fields of the message in ``content[place:end]``: number, wire type, and start and end of the value.
+
+    Raises:
+        ValueError: the message is invalid.
+    """
     while place < end:
         tag, place = _read_varint(content, place, end)
         wire_type = tag & 7
@@ -166,7 +170,10 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
 
 
 def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
-    """Return a number that has a byte for each 7 bits, and the place after it. All bytes but the last exceed 127."""
+    """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the place after it.
+
+    All bytes but the last exceed 127. A varint that does not end before ``end`` raises ValueError.
+    """
     value = 0
     for shift, index in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
         value |= (content[index] & 127) << 7 * shift
