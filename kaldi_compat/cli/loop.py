@@ -140,7 +140,7 @@ def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Count
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Block]) -> Counts:
-    """Write the block ``function(line)`` for each line. Skip lines for which the function raises Skip."""
+    """Write the block ``function(line)`` for each line, except for lines for which the function raises Skip."""
     counts = Counts()
     for line in lines:
         try:

@@ -34,7 +34,7 @@ def guard(name: str) -> Iterator[None]:
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
-            working directory, or closed a standard stream.
+            working directory, or closed a standard stream or files of the program.
     """
     end_fork()
     process = _Process()
