@@ -16,6 +16,7 @@ import numpy.typing as npt
 from io_ark.extras import import_extra
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.mel import compute_mel_banks
+from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MelFeatureOptions, SpectrogramOptions
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def show_pitch(
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
-        options: the options or the module of the pitch. If None, the time axis counts frames.
+        options: the options or the module of the pitch. If None, the time axis counts frames, or over a spectrogram,
+            Kaldi's defaults apply.
         spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
         spectrogram_options: the options or the module of the spectrogram; Kaldi's defaults if None.
         axes: matplotlib axes to draw into; the current axes if None.
@@ -119,6 +121,8 @@ def show_pitch(
             f"a pitch track has the shape (frames, 2), not {values.shape}: call show_features for processed pitch"
         )
     pitch_options = getattr(options, "options", options)
+    if pitch_options is None and spectrogram is not None:
+        pitch_options = PitchOptions()  # The time axis of the spectrogram is in seconds.
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(

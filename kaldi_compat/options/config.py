@@ -157,7 +157,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
 
     Raises:
         UsageError: the option has no name.
-        OptionError: white space takes the place of the ``=``.
+        OptionError: there is white space before or in place of the ``=``.
 
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')
