@@ -387,7 +387,7 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
 
-    The temporary files of killed dumps are removed first.
+    Once the plan is locked, the temporary files of killed dumps are removed.
 
     Args:
         job: the job.

@@ -58,7 +58,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append the pitch of an utterance to its spectral features, or return the reason why this is impossible."""
+        """Append the pitch of an utterance to its spectral features. Return a failure if this is impossible."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
