@@ -122,10 +122,8 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Return an option and its value as one word, with ``=`` between them.
 
-    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``.
-
-    Raises:
-        UsageError: the option lacks its value.
+    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An option
+    without its value raises UsageError.
     """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))

@@ -114,13 +114,9 @@ COMMANDS = CommandGroup()
 
 
 def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
-    """Start a shell command in a process group, and return the id of its process.
+    """Start a shell command in a process group (0 is a new group), and return the id of its process.
 
-    Args:
-        command: command of the shell.
-        stdin, stdout: descriptor or name of a file.
-        group: process group; 0 for a new group.
-        quiet: discard standard error.
+    ``stdin`` and ``stdout`` are descriptors or names of files. ``quiet`` discards standard error.
     """
     actions: list[Any] = []
     for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):

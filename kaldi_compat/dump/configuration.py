@@ -42,10 +42,7 @@ def get_conf_flags(conf: str) -> dict[str, Flag]:
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature, by name, that the command line of a dump accepts.
-
-    Options of pitch are accepted only for ``pitch`` itself, not for features with appended pitch.
-    """
+    """Return the flags of a feature, by name, that a command line accepts: for ``fbank_pitch``, the flags of fbank."""
     table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 

@@ -42,10 +42,7 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU the current device of this process, and limit the memory that the process uses there.
-
-    ``max_memory`` is a limit in GiB; 0 is no limit. The cache of cuFFT plans is always limited.
-    """
+    """Make a GPU the current device. Limit its cuFFT plans, and its memory to ``max_memory`` GiB unless this is 0."""
     if device == CPU:
         return
     import torch

@@ -511,10 +511,7 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Take the next utterance, and further utterances that may share its batch, shortest first.
-
-        The batch has at most ``max_seconds`` of padded audio, unless the first utterance is longer.
-        """
+        """Take the shortest utterance, and utterances that fit into a batch of ``max_seconds`` of padded audio."""
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group

@@ -139,10 +139,8 @@ def _find_changes(
 ) -> dict[str, str]:
     """Return the changes between two states of a value by relative path; none if the value has no named values.
 
-    Args:
-        old, new: states of the value.
-        is_user_object: True if the closest object around the value is an object of the user's code.
-        known: results for pairs of states, which are compared only once.
+    ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``known`` caches the
+    results for pairs of states.
     """
     if not (old.children and new.children and old.label == new.label):
         return {}

@@ -54,11 +54,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
 
 
 def check_speed_outputs(job: Job, changed: Job) -> None:
-    """Check that the directory of ``--speed-dir`` and its dump replace no file that the source needs.
-
-    Raises:
-        ArkError: a file that would be replaced is an input of the job.
-    """
+    """Raise :class:`ArkError` if the directory ``--speed-dir`` or its dump would replace an input of the job."""
     layout = changed.layout
     written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):

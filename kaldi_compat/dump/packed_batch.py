@@ -151,15 +151,10 @@ def _copy_to_row(
     audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
-    """Copy utterances to one piece of a row, which ends before the sample ``stop`` of the row.
+    """Copy utterances to one piece of a row, from ``begins[0]`` to the sample ``stop`` of the row (exclusive).
 
-    Args:
-        audio: array with the samples, index of the first sample, and number of samples, of each utterance.
-        begins: index of each utterance's first sample in the row. The piece begins with the first utterance.
-        stop: index after the last sample of the piece.
-        counts: number of frames of each utterance.
-        options: options of the feature. Without ``snip_edges``, the audio is reflected at its ends.
-        pinned: return pinned memory.
+    ``audio`` has the array, the first sample and the number of samples of each utterance; ``begins`` has the place of
+    the first sample in the row, and ``counts`` the number of frames. Without ``snip_edges``, audio is reflected.
     """
     memory = allocate_host_memory(
         [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned

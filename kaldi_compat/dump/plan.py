@@ -233,9 +233,7 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job.
-
-    ``with_failures`` has the numbers of the archives in which utterances failed.
+    """Return the plan to resume, with the settings of the job. ``with_failures`` lists archives with failures.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be

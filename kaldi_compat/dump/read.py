@@ -186,10 +186,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of lines from ``first`` on.
-
-        Return None if the line ``first`` must be read alone, or if audio exceeds the maximum duration.
-        """
+        """Return the audio of lines from ``first`` on; None if that line must be read alone, or audio is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()

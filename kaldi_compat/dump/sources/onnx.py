@@ -146,11 +146,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of the message in ``content[place:end]``: number, wire type, and start and end of the value.
-
-    Raises:
-        ValueError: the message is invalid.
-    """
+    """Yield the fields of the message in ``content[place:end]``: number, wire type, and start and end of the value."""
     while place < end:
         tag, place = _read_varint(content, place, end)
         wire_type = tag & 7
@@ -172,7 +168,7 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
 def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
     """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the place after it.
 
-    All bytes but the last exceed 127. A varint that does not end before ``end`` raises ValueError.
+    All bytes but the last exceed 127.
     """
     value = 0
     for shift, index in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
