@@ -318,7 +318,7 @@ def convert_table(
         source: rspecifier of the input.
         target: wspecifier of the output.
         output_first: open the output before the input, as some of Kaldi's programs do.
-        progress: as for :func:`map_table`.
+        progress: log the number of results (see :func:`map_table`).
     """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
