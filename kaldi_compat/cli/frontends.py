@@ -140,9 +140,10 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _check(preset: Preset, options: argparse.Namespace) -> int:
+    """Compare a preset with the features in ``options.against``, print the result, and return the exit status."""
     from kaldi_compat.frontends.numpy import Frontend
 
-    require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
+    require(0 <= options.tolerance < np.inf, f"--tolerance={options.tolerance}: expected a number of at least 0")
     frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
     for label, samples, expected, rate in _read_references(options.against):

@@ -176,6 +176,7 @@ def _make_options(values: dict[str, Any]) -> DumpOptions:
 
 
 def _suggest_feature(feature: str) -> str:
+    """Return advice for a word that should name a feature."""
     from kaldi_compat.frontends.preset import list_presets
 
     if feature in list_presets():

@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
+    """Run a command line and return the exit status. A program runs an extractor in a supervised child process."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -160,6 +161,8 @@ def end_at_once() -> None:
 def install_signal_handlers(deadline: Deadline) -> None:
     """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
 
+    Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed.
+
     Args:
         deadline: ends the job some time after the first signal.
 
@@ -204,8 +207,8 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     has_extractor = bool(extractor) or not options.keys().isdisjoint(SOURCES)
     require(has_extractor, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
-    twice = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
-    require(source.keys().isdisjoint(options), twice)
+    conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
+    require(source.keys().isdisjoint(options), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
@@ -252,6 +255,7 @@ def run(job: Job) -> Outcome:
 
     Raises:
         DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
+        OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
@@ -354,7 +358,7 @@ def _follows_plan(job: Job) -> bool:
 
 
 def _try_and_plan(job: Job) -> DumpPlan:
-    """Try the extractor and return a new plan. No file is changed."""
+    """Return a new plan, after a trial of the extractor if the job has one. No file is changed."""
     plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
@@ -369,17 +373,21 @@ def _try_and_plan(job: Job) -> DumpPlan:
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
     """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} is a {kind}: leave out --cmvn")
+        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
     if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
         kind = trial.outputs[trial.first][0]
-        raise DumpError(f"--compress needs matrices, but {trial.first} is a {kind}: leave out --compress")
+        raise DumpError(f"--compress needs matrices, but {trial.first} has the type {kind}: leave out --compress")
     if options.per_speaker and not trial.vectors:
-        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
+        raise DumpError(
+            "--per-speaker needs vectors, but no output is a vector: add --pool=mean, or leave out --per-speaker"
+        )
 
 
 @contextlib.contextmanager
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
+
+    Once the plan is locked, the temporary files of killed dumps are removed.
 
     Args:
         job: the job.

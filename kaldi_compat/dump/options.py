@@ -131,11 +131,14 @@ class DumpOptions(BaseOptions):
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:
-            require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
+            require(level in CMVN_LEVELS, f"cmvn is speaker, global, or speaker,global; not {self.cmvn!r}")
         require(
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
-        require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
+        require(
+            self.engine != "exact" or not on_gpu,
+            f"engine=exact computes on a CPU, not on device={self.device}: pass engine=auto",
+        )
         require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
         ray_assigns = f"device={self.device} names GPUs of this machine, but Ray assigns the GPUs: pass device=cuda"
         require(self.runner != "ray" or self.device in (CPU, "cuda"), ray_assigns)
@@ -173,7 +176,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value has another form, or the number is not within 1 to the count.
+        OptionError: the value has another form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -182,7 +185,7 @@ def parse_part(text: str) -> tuple[int, int]:
         return 1, 1
     part = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
     number, count = (int(part[1]), int(part[2])) if part else (0, 0)
-    require(1 <= number <= count, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
+    require(1 <= number <= count, f"shard is a number from 1 to the count, and the count, such as 3/100; not {text!r}")
     return number, count
 
 

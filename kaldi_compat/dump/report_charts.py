@@ -22,7 +22,7 @@ DASHES = ("", "7 4", "2 4")  # Dash patterns of the lines of a chart, which tell
 
 
 def choose_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return about ``about`` round numbers between two values, for the ticks of an axis.
+    """Return about ``about`` round numbers between two values, for the ticks of an axis. An empty range has one tick.
 
     >>> choose_ticks(0, 23)
     [0.0, 5.0, 10.0, 15.0, 20.0]

@@ -108,6 +108,7 @@ class _Workers:
                     clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
+        """Handle a message of a worker, which begins with its kind. None says that the worker is dead."""
         if message is None:
             self._replace(worker)
             return
@@ -127,6 +128,7 @@ class _Workers:
             raise values[0]
 
     def _finish(self, worker: _Worker, shard: int) -> None:
+        """Count the archive ``shard``, which a worker has written. The worker is idle afterwards."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -165,16 +167,16 @@ class _Workers:
         code = worker.process.exitcode
         _end(worker)
         shard, cause = worker.shard, describe_ending(code)
-        number = shard.number if shard else 0
-        self.tries[number] += 1
-        if self.tries[number] >= TRIES:
+        shard_number = shard.number if shard else 0
+        self.tries[shard_number] += 1
+        if self.tries[shard_number] >= TRIES:
             raise error or DumpError(
-                f"{TRIES} workers died while writing archive {number}, the last worker {cause}"
+                f"{TRIES} workers died while writing archive {shard_number}: the last worker {cause}"
                 if shard
-                else f"worker processes end before they start to write archives: {cause}"
+                else f"worker processes end before they start to write archives: the last worker {cause}"
             )
         if shard:
-            self.monitor.record_lost(number)
+            self.monitor.record_lost(shard_number)
             self.waiting.appendleft(shard)
 
 
@@ -182,19 +184,20 @@ def describe_ending(code: int | None) -> str:
     """Describe the unexpected end of a worker process.
 
     >>> describe_ending(-9)
-    'killed by SIGKILL: check that there is enough memory'
+    'was killed by SIGKILL: check that there is enough memory'
     >>> describe_ending(0)
-    'with status 0: code in the worker has ended the process, as os._exit does'
+    'ended with status 0: code in the worker has ended the process, as os._exit does'
     """
     if code is None:
-        return "without a status: the worker has closed its connection"
+        return "closed its connection without an exit status"
     if code >= 0:
-        return f"with status {code}: code in the worker has ended the process, as os._exit does"
+        return f"ended with status {code}: code in the worker has ended the process, as os._exit does"
     name = get_signal_name(-code)
-    return f"killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
+    return f"was killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
+    """Start a worker process, which blocks ^C and ends with this process."""
     # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -268,6 +271,7 @@ def _end_with_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
+    """Return a function that sends the progress of an archive to the parent, but not too often."""
     last = time.monotonic()
 
     def report(*counts: float) -> None:

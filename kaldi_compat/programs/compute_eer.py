@@ -43,8 +43,9 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
             place, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
-            number = len(trials) + place
-            logger.warning("Line %d must have a score and a label, such as '0.5 target' or '-1.2 nontarget'", number)
+            line_number = len(trials) + place
+            example = "'0.5 target' or '-1.2 nontarget'"
+            logger.warning("Line %d must have a score and a label, such as %s", line_number, example)
             raise OptionError(mistake)
         trials += matches
     if not trials:

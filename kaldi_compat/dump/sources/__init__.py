@@ -201,7 +201,7 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
         count: number of utterances.
 
     Returns:
-        an array for each utterance, or a dictionary of arrays.
+        a list with an entry, or a dictionary of entries by name, for each utterance.
 
     Raises:
         ValueError: the number of entries is not ``count``, or a length is invalid.

@@ -88,6 +88,7 @@ class ModuleSource(ExtractorSource):
         return [module for module in digest.modules if all(module is not known for known in self._modules)]
 
     def _create_object(self, device: str) -> Any:
+        """Return the object that was passed to the job, or import and create the object that ``--module`` names."""
         name_in_module = self.options.module
         place, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:

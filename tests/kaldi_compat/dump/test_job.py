@@ -530,8 +530,8 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(-9, "killed by SIGKILL: check that"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
-     (None, "without a status: the worker has closed its connection"), (3, "with status 3: code in the worker")],
+    [(-9, "was killed by SIGKILL: check that"), (-11, "was killed by SIGSEGV"), (-99, "was killed by signal 99"),
+     (None, "closed its connection without an exit status"), (3, "ended with status 3: code in the worker")],
 )  # fmt: skip
 def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
@@ -610,7 +610,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without("wav.scp"), "", "wav.scp is missing"),
     (lambda data: (without("wav.scp")(data), (data / "wav.scp").mkdir()), "", "wav.scp is not a file"),
     (without(), "--shard=0/3", "--shard is a number from 1"),
-    (without(), "--cmvn=utterance", "--cmvn is made of"),
+    (without(), "--cmvn=utterance", "--cmvn is speaker, global, or speaker,global; not"),
     (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
     (without(), "--format=npz", "--format must be one of ark, npy, .*, not 'npz': did you mean 'npy'?"),

@@ -305,7 +305,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     for seed, key in enumerate(keys_of(data / "wav.scp")):
         write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
     assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
-    reason = f"{100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
+    reason = f"returned {100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
     assert failures(data).count(reason) == 4 * (not is_good)
 
 
@@ -550,3 +550,10 @@ def test_audio_without_samples_is_a_failure_before_the_extractor_is_called(data:
         and failure.reason.startswith("the audio is empty")
         and len(extractor.sizes) == calls
     )
+
+
+def test_resampled_audio_has_the_rate_of_the_extractor(data: Path) -> None:
+    job = Job(Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=1), extractor=Samples())
+    computer = model.ExtractorComputer(job, try_extractor(job, 1)[0], "cpu")
+    prepared = computer._prepare(Audio.from_wave(0, "a", io_ark.Wave(16000.0, np.zeros((1, 800), np.int16))))
+    assert (len(prepared.samples), prepared.rate) == (400, 8000.0)

@@ -483,7 +483,7 @@ def test_folder_in_place_of_the_list_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "3", "1/2/3", "-1/3", "1/+3", "1/1000000000", "a/b", " 1/2"])
 def test_part_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="shard is a number from 1 and a count, such as 3/100; not"):
+    with pytest.raises(OptionError, match="shard is a number from 1 to the count, and the count, such as 3/100; not"):
         DumpOptions(shard=text)
 
 
