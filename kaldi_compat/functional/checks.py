@@ -49,7 +49,7 @@ def check_samples(samples: Any) -> None:
     """Check that an array or tensor can hold audio: floating-point numbers, or signed integers of at least 16 bits.
 
     Raises:
-        AudioError: the samples are 8-bit or unsigned integers, are not real numbers, or have no dimension.
+        AudioError: the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
     if samples.ndim < 1 or kind not in "iuf":
@@ -162,13 +162,20 @@ _NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
 def check_list(
     items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
 ) -> list[Any]:
-    """Return an input that is not a tensor or array as a list of utterances of the type ``kind`` with these axes.
+    """Check the utterances of an iterable, and return them as a list.
+
+    Args:
+        items: input of a call that is not of the type ``kind``.
+        lengths: lengths in the same call, which must be None.
+        axes: names of the axes of an utterance, for the message.
+        kind: type of an utterance: ``np.ndarray`` or ``torch.Tensor``.
+        error: the exception to raise.
 
     Raises:
-        error: the input is not a list of such tensors or arrays, or a list comes with lengths.
+        error: an utterance has another type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS) or hasattr(items, "dtype")
     utterances = [items] if is_one else list(items)
     what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
@@ -230,6 +237,7 @@ class AudioFeature:
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
+            OptionError: a VTLN factor is not a number.
         """
         check_samples(samples)
         if not recorded.traced:
@@ -252,7 +260,13 @@ class AudioFeature:
         return self
 
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
-        """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
+        """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
+
+        The arguments are the same as of :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
+
+        Raises:
+            AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
+        """
         check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if isinstance(audio, Wave):
             samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
@@ -275,7 +289,7 @@ class AudioFeature:
 
 
 def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
-    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
+    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several channels.
 
     Raises:
         AudioError: the sampling rate of the audio differs from ``sample_frequency``.
@@ -288,15 +302,18 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floats lie within -1 to 1. Return True for audible numbers of other types than int16.
+    """Warn, once per process, if floating-point samples lie within -1 to 1.
 
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, to avoid a wait.
+        is_known: the result for earlier samples. If it is True, a tensor on a GPU is not read, to avoid a wait.
+
+    Returns:
+        True if a sample is not zero. ``is_known`` for a tensor that is not read, and False for 16-bit integers.
 
     Raises:
-        AudioError: integers have more than 16 bits.
+        AudioError: integers exceed :data:`MAX_INTEGER`.
     """
     if not isinstance(samples, np.ndarray):
         import torch  # The import is fast, because the samples are a tensor.

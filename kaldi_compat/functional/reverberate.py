@@ -138,7 +138,7 @@ def extract_early_part(impulse_response: Array, sample_frequency: float) -> Arra
 
 
 def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_frequency: float) -> Array:
-    """Add noise at a signal-to-noise ratio; noise past the end of the signal is cut off.
+    """Add noise to a signal at a signal-to-noise ratio. Noise past the end of the signal is cut off.
 
     Args:
         signal: ``(..., samples)``.
@@ -201,18 +201,20 @@ def reverberate(
         ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
 
     Raises:
-        AudioError: the signal or the impulse response is empty, the signal has unsigned or 8-bit integers, a noise is
-            invalid, or the duration is out of range.
+        AudioError: the signal or the impulse response is empty or has a wrong shape, the signal has unsigned or 8-bit
+            integers, a noise is invalid, or the duration is out of range.
 
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
     """
     options = make_options("reverberate", ReverberationOptions, options, changes)
+    xp = get_namespace(signal)
+    check_samples(signal)
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("the signal or the impulse response is empty: pass at least one sample")
-    xp = get_namespace(signal)
-    check_samples(signal)
+    if impulse_response is not None and impulse_response.ndim != 1:
+        raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
     power_before = speech_power = compute_power(signal)
