@@ -60,7 +60,7 @@ def interpolate_linearly(features: Floats) -> Floats:
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
     """
-    check_track(features[:, :2])
+    check_track(features[..., :2])
     pitch = features[:, 1].copy()
     gap = np.concatenate(([False], pitch == 0, [False]))
     begins = np.flatnonzero(gap[1:] & ~gap[:-1])

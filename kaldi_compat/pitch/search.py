@@ -84,12 +84,12 @@ def search(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best paths.
+    """Search the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
 
     Args:
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
-        begin, end: rows.
+        begin, end: first row to search, and the row after the last one.
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.
@@ -150,7 +150,7 @@ def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tu
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of rows: (rows, span)."""
+    """Return the samples of the rows ``begin`` to ``end - 1``: (rows, span). Samples outside the audio are zero."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -253,7 +253,7 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
 def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
-    The arguments are those of :func:`search`. Paths and correlations are written to ``lattice``.
+    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0

@@ -230,7 +230,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
 
 
 def _load(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Return a model and its loading report. The model uses PyTorch's own attention kernel if it supports it.
+    """Return a model and its loading report. The model uses PyTorch's own attention kernel if the model supports this.
 
     The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
     """

@@ -139,7 +139,7 @@ class Annotations:
         if utt2spk is not None:
             speakers = self._add_lines("speaker", find_file(utt2spk, "utt2spk"))
             self.speakers = sorted({speaker for _, speaker in speakers.items()})
-        self._speaker_labels = {speaker: number for number, speaker in enumerate(self.speakers)}
+        self._speaker_labels = {speaker: index for index, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
             self._add("label", labels, "the mapping")
         elif labels is not None:

@@ -338,7 +338,16 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled."""
+        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled.
+
+        Args:
+            key: key of the utterance.
+            rate: sampling rate of the recording in Hz.
+            seed: seed of the utterance, which determines its speed.
+
+        Raises:
+            AudioError: a sampling rate is not a whole number.
+        """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         played = rate if speed == 1 else float(round(rate * speed))
         if played == target:
@@ -412,12 +421,17 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
-    """Return one channel of the recording ``wave``, cut to the segment if there is one. Check ``channel``."""
+    """Return one channel of the recording ``wave``, cut to the segment if there is one.
+
+    Raises:
+        AudioError: the channel does not exist, or is None for a recording with several channels.
+        ArkError: the segment cannot be cut.
+    """
     if segment is not None:
         return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
     channels = len(wave.samples)
     if channel is None and channels > 1:
-        raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
+        raise AudioError(f"{key}: the audio has {channels} channels: pass a channel from 0 to {channels - 1}")
     chosen = channel or 0
     if not 0 <= chosen < channels:
         raise AudioError(f"{key}: channel={chosen} does not exist: pass a channel from 0 to {channels - 1}")

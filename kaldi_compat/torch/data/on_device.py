@@ -84,7 +84,11 @@ class FeaturesOnDevice:
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut features and targets of each utterance to the shorter of the two."""
+    """Cut features and targets of each utterance to the shorter of the two lengths.
+
+    Raises:
+        KaldiCompatError: the lengths, ``batch.lengths`` and ``targets`` (B,), differ by more than ``tolerance`` frames.
+    """
     frames = torch.minimum(batch.lengths, targets)
     longest = int(frames.max())
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):

@@ -212,13 +212,13 @@ def speech_kernel(
         in_2 = value < value_2
         bottom = tl.where(in_1, value_0, tl.where(in_2, value_1, value_2))
         top = tl.where(in_1, value_1, tl.where(in_2, value_2, value_3))
-        number = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
+        num_steps = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
         base = tl.where(in_1, 0, tl.where(in_2, 64, 192))
         # If the two highest limits are equal in float32, Kaldi's conversion of the quotient overflows to 0 steps.
         height = tl.where(top > bottom, top - bottom, tl.where(in_1, top - bottom, INFINITY))
         # Half steps are counted and truncated, which rounds a quotient of exactly half a step up.
-        halves = tl.div_rn(value - bottom, height) * number * 2.0
-        halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * number).to(tl.int32)
+        halves = tl.div_rn(value - bottom, height) * num_steps * 2.0
+        halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * num_steps).to(tl.int32)
         code = base + ((halves + 1) >> 1)
         to = column * count + frame
         tl.store(codes + to, code.to(tl.uint8), mask=inside)

@@ -177,8 +177,9 @@ def load_samples(
     Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
 
     Args:
-        audio, at, length: (FRAMES, 1): address and length of each frame's row, and its first sample in the row.
-        lane, scale: numbers of the lanes, (1, LANES); factor on the samples, used with SCALED.
+        audio, at, length: (FRAMES, 1): address of the row of each frame, index in the row of the first sample of the
+            frame, and length of the row.
+        lane, scale: indices of the lanes, (1, LANES); factor on the samples, used with SCALED.
     """
     n = J * LANES + lane
     offset = J * LANES - BACK

@@ -136,13 +136,13 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
 
 def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gather the input of ``count`` frames from frame ``first`` on.
+    """Gather the input for computing the ``count`` frames from frame ``first`` (slots,) on.
 
     Returns:
         start: (slots, 1): index of the first stored frame.
-        times: (slots, count): indices of the frames to compute.
+        times: (slots, count): indices of the frames to compute, clipped to the last received frame.
         frames: (slots, width, dim): all stored frames.
-        now: (slots, count, dim): the frames with the indices ``times``.
+        current: (slots, count, dim): the frames with the indices ``times``.
     """
     start = history.to_column(history.start)
     times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)

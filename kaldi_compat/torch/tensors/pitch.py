@@ -154,7 +154,7 @@ def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> T
 
 
 def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
-    """Compute the number of frames in integer arithmetic, for sizes that may be symbols of a compiler.
+    """Compute the number of frames of ``samples`` samples in integer arithmetic, which may be a compiler's symbol.
 
     For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
     (35 minutes) and more.
@@ -234,11 +234,11 @@ def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
     """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
-    wide, number = signal.double(), counts.double()
+    wide = signal.double()
 
     def average_first(x: Tensor) -> Tensor:
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
-        return sums / number
+        return sums / counts.double()
 
     return average_first(wide * wide) - average_first(wide) ** 2
 
