@@ -111,7 +111,7 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
 
     Raises:
         OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),
-            or the VTLN cutoffs are out of order. Kaldi refuses these options.
+            the FFT has an odd number of points, or the VTLN factor or cutoffs are invalid. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape

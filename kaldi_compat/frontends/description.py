@@ -24,7 +24,7 @@ def describe_rows(preset: Preset) -> list[tuple[str, str]]:
     return [
         ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *before])}"),
         ("feature", f"{preset.feature}({options})"),
-        *(("" if number else "steps", step) for number, step in enumerate(steps)),
+        *(("" if index else "steps", step) for index, step in enumerate(steps)),
         ("input", f"(frames, {count_columns(preset.options, preset.steps)})"),
         ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
         ("source", f"{preset.source.repository} {preset.source.file}"),

@@ -104,7 +104,7 @@ class Statistics:
 
 
 def _load_matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only matrix of an archive."""
+    """Load a matrix, or the only matrix of an archive. Raise FeatureError if the file holds something else."""
     try:
         value = io_ark.load(name, pipes=False)
         if isinstance(value, np.ndarray):

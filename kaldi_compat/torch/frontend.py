@@ -141,8 +141,9 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             ``(B,)``. For a list, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN or a wrong shape or type, or its sampling rate is invalid or (with
-                ``resample=False``) differs from the model's; or the lengths do not match the audio.
+            AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another rate,
+                or the lengths do not match.
+            OptionError: ``sampling_rate`` is not a positive whole number.
         """
         rate = self.preset.sampling_rate
         if sampling_rate is not None:
