@@ -106,7 +106,7 @@ class MelTable:
 
 @functools.lru_cache(maxsize=64)
 def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
-    """Return the plan for these options, with Kaldi's FFT or one in double precision.
+    """Return the plan for these options, with Kaldi's FFT, or with ``accurate_fft`` an FFT in double precision.
 
     Raises:
         TypeError: the options do not belong to a spectral feature.

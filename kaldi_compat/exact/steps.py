@@ -24,7 +24,7 @@ BLOCK = 256  # Number of frames computed at once, so that the arrays fit in the 
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim)."""
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim)."""
     for start in range(begin, end, BLOCK):
         rows = np.arange(start, min(start + BLOCK, end))
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1

@@ -200,7 +200,7 @@ def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
 
 
 def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
-    """Add the products of the columns after the last group of four."""
+    """Return ``y`` plus the products of the columns after the last group of four."""
     columns = matrix.shape[1]
     count = columns % 4
     a, z = matrix[:, columns - count :], x[..., None, columns - count :]

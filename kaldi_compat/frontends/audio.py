@@ -38,7 +38,8 @@ def prepare_audio(
 ) -> CheckedAudio:
     """Check audio, resample it to the rate of a preset, and convert it for the feature, which does not check it again.
 
-    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is subtracted.
+    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is then subtracted from all
+    samples of the row.
 
     Args:
         samples: (T,) or (B, T).

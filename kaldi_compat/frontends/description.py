@@ -66,7 +66,7 @@ def convert_to_dict(preset: Preset) -> dict[str, Any]:
 
 
 def find_changed_options(preset: Preset) -> dict[str, Any]:
-    """Return the feature's options that are not Kaldi's defaults."""
+    """Return the values of the feature's options that differ from Kaldi's defaults, without ``sample_frequency``."""
     return {
         field.name: getattr(preset.options, field.name)
         for field in dataclasses.fields(preset.options)

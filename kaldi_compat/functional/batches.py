@@ -86,7 +86,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if kind != "f":
-        raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
+        raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: convert them")
     return check_lengths(lengths, features)
 
 

@@ -13,7 +13,7 @@ from kaldi_compat.exact.arrays import Floats, Integers
 
 
 def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
-    """Return the arguments of the C functions for a block of utterances.
+    """Check the bounds of a block of utterances, and return the first arguments of the C functions for blocks.
 
     Args:
         x: (frames, columns): frames of all utterances.

@@ -232,7 +232,9 @@ class AudioFeature:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
         Args:
-            samples, lengths, vtln_warp: arguments of a call.
+            samples: audio (T,) or (B, T).
+            lengths: number of valid samples of each row; None if all samples are valid.
+            vtln_warp: one VTLN factor, or one for each row.
             recorded: recorders of the operations on the samples.
 
         Raises:

@@ -284,7 +284,7 @@ def apply_own_cmvn(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
-        Features of the same shape and dtype.
+        Features of the same shape and dtype, not normalized without ``norm_means``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.

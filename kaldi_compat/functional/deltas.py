@@ -72,7 +72,7 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 
 
 def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
-    """Return ``total + weight * frames``, rounded once. Except in float32 arrays, it is rounded to double first."""
+    """Return ``total + weight * frames``, rounded once for float32 arrays, and otherwise first to double precision."""
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
         added = fused_multiply_add(np.float32(weight), frames, total)

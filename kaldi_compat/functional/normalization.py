@@ -166,7 +166,18 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features ``(..., T, dim)`` below ``options.minimum`` by it. Frames after ``lengths`` ``(...,)`` are zero.
+    """Replace features below a minimum by the minimum.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options, changes: the minimum, as a dataclass or by name; 0 if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

@@ -144,7 +144,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         signal: ``(..., samples)``.
         noise: the noise, its level and its start.
         signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
-        sample_frequency: in Hz.
+        sample_frequency: sampling rate of the signal in Hz.
 
     Raises:
         AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
@@ -191,7 +191,7 @@ def reverberate(
 
     Args:
         signal: ``(..., samples)``, float32, NumPy or torch.
-        sample_frequency: in Hz.
+        sample_frequency: sampling rate of the signal in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if omitted.

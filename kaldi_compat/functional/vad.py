@@ -160,7 +160,9 @@ def voiced_cmvn(
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:
         if features.ndim > 2:
-            raise FeatureError("a batch has utterances of different numbers of voiced frames: pass lengths or a list")
+            raise FeatureError(
+                "the utterances of a batch have different numbers of voiced frames: pass lengths, or one utterance"
+            )
         return normalized[voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]

@@ -163,7 +163,7 @@ def process_pitch(
         options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
-            or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
+            or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:

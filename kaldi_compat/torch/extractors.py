@@ -161,7 +161,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
         allow_pickle: also download weights in ``*.bin`` files, which are pickles.
 
     Raises:
-        OptionError: the name is not a folder, and the model is not on the hub or the hub cannot be reached.
+        OptionError: the name is not a folder, and the model can neither be downloaded nor was downloaded before.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)

@@ -73,7 +73,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [utterance or readable[place % len(readable)] for place, utterance in enumerate(utterances)]
 
     def _get(self, index: int) -> Utterance | None:
-        """Return an utterance, or None if it is skipped."""
+        """Return an utterance, or None if it is skipped. Raise TypeError for an index that is not an integer."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -110,7 +110,10 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         raise NotImplementedError
 
     def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Read the lengths of the utterances from a file of lines ``<utterance> <length>``."""
+        """Read the lengths of the utterances from a file of lines ``<utterance> <length>``.
+
+        ``type_of`` is the type of a length, ``int`` or ``float``.
+        """
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
@@ -200,6 +203,9 @@ class FeatureDataset(_KeyedDataset):
         Args:
             utt2num_frames: path of the file ``utt2num_frames``, or of a data directory that contains the file. None
                 reads the headers of all features.
+
+        Raises:
+            ArkError: a file cannot be read, or lacks an utterance.
         """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._read_lengths(find_file(utt2num_frames, "utt2num_frames"), int)]
@@ -375,7 +381,9 @@ class WaveDataset(_KeyedDataset):
                 command that a recording comes from.
 
         Raises:
-            AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``.
+            AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``; or the audio cannot be
+                resampled, or has several channels and ``channel`` is None.
+            ArkError: a file cannot be read, or lacks an utterance.
         """
         if utt2dur is not None:
             if self._rate is None:

@@ -70,7 +70,10 @@ class FeaturesOnDevice:
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._loader:
             if batch.inputs.ndim != 2:
-                raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
+                raise KaldiCompatError(
+                    f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}: "
+                    "pass a loader of audio, such as a WaveDataset without feature="
+                )
             moved = batch.to(self._device)
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:

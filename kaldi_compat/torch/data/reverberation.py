@@ -96,6 +96,7 @@ class NoiseAndReverberation:
 
         Raises:
             AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.
+            ArkError: a recording cannot be read.
         """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
             described = (

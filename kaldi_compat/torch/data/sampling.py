@@ -146,7 +146,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the next iterations. The current epoch changes nothing."""
+        """Set the epoch, which determines the order of the next iterations. The current epoch is no change."""
         if check_whole_number("epoch", epoch) == self._epoch:  # The epoch may have been resumed in the middle.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0

@@ -99,7 +99,7 @@ class SpecAugment(nn.Module):
                 f"features must have the shape (frames, dim) or (B, frames, dim), not {tuple(features.shape)}"
             )
         if not features.is_floating_point():
-            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
+            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: convert them")
         if not self.training:
             return features
         batch = features if features.ndim == 3 else features[None]

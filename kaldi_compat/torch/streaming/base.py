@@ -125,8 +125,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
-                f"a chunk for {self.slots} slots must have the shape ({self.slots}, T{', dim' * self.item_axes}), "
-                f"not {tuple(chunk.shape)}"
+                f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
+                f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}"
             )
         self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device

@@ -126,7 +126,8 @@ except FeatureError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "expected a NumPy array or a torch tensor, not list: convert it\n", done.stderr
+    message = "expected a NumPy array or a torch tensor, not list: convert it with np.asarray or torch.as_tensor\n"
+    assert done.stdout == message, done.stderr
 
 
 _TRACK = np.tile(np.array([0.9, 100.0], np.float32), (8, 1))
