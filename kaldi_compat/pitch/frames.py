@@ -225,6 +225,7 @@ def _find_changes_of_ballast(
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
         done, new: (chunks,): number of frames up to the end of the chunk, and of the chunk.
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
+        constants: the tracker's numbers and tables.
     """
     chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)

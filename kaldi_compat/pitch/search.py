@@ -104,7 +104,11 @@ def search(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice."""
+    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice.
+
+    Raises:
+        AudioError: correlations overflow.
+    """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
     searched, lattice.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):

@@ -65,9 +65,10 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 @triton.jit
 def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
-    """Return the minimum and the range of matrix number ``utterance`` from the results of :func:`ranges_kernel`.
+    """Return the minimum and the range of the matrix of an utterance from the results of :func:`ranges_kernel`.
 
-    The range is not finite if the matrix cannot be compressed. GROUPS is ``groups``, rounded up to a power of two.
+    The range is not finite if the matrix cannot be compressed. ``utterance`` is the index of the matrix, ``groups`` the
+    number of groups of columns, and GROUPS this number, rounded up to a power of two.
     """
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
@@ -116,12 +117,13 @@ def speech_kernel(
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): minimum and range of each matrix.
-        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers: minimum, quartiles and maximum of each
-            column, as 16-bit steps on the scale of the matrix.
+        headers: float32 (utterances, 2), written: minimum and range of each matrix.
+        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers, written: minimum, quartiles and maximum
+            of each column, as 16-bit steps on the scale of the matrix.
         steps: int16, scratch memory: for each utterance ``tl.num_programs(1) * COLUMNS`` rows, whose length is the
             number of frames, rounded up to a multiple of FRAMES.
-        codes: uint8, (dim, frames) for each utterance.
+        codes: uint8, written: (dim, frames) for each utterance.
+        FRAMES, COLUMNS, GROUPS: see :func:`ranges_kernel` and :func:`load_range`.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -247,10 +249,12 @@ def integers_kernel(
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): minimum and range of each matrix.
-        codes: uint8, or int16 with the bits of unsigned integers; (frames, dim) for each utterance.
+        headers: float32 (utterances, 2), written: minimum and range of each matrix.
+        codes: uint8, or int16 with the bits of unsigned integers, written: (frames, dim) for each utterance.
         low: value of code 0 if FIXED; otherwise, the minimum of the matrix is used.
         width: range of the codes if FIXED; otherwise, the range of the matrix is used.
+        TOP: largest code, 255 or 65535.
+        FRAMES, COLUMNS, GROUPS: see :func:`ranges_kernel` and :func:`load_range`.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)

@@ -174,7 +174,8 @@ def load_samples(
 ):
     """Load samples J LANES + lane - BACK of frames as float32 (FRAMES, LANES).
 
-    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
+    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it. With
+    REFLECTED, the audio is reflected at the ends of the row.
 
     Args:
         audio, at, length: (FRAMES, 1): address of the row of each frame, index in the row of the first sample of the
