@@ -87,10 +87,10 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
 
 
 def _log_bins(weights: Floats) -> None:
-    for number, column in enumerate(weights.T):
+    for index, column in enumerate(weights.T):
         inside = np.flatnonzero(column)
         values = " ".join(f"{weight:g}" for weight in column[inside])
-        logger.info("bin %d, offset = %d, vec =  [ %s ]", number, inside[0] if len(inside) else -1, values)
+        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, inside[0] if len(inside) else -1, values)
 
 
 def count_fft_points(options: FrameOptions) -> int:

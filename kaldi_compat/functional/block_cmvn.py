@@ -38,9 +38,9 @@ def compute_statistics(
     Returns:
         (utterances, 2, dim + 1).
     """
-    none = [None] * (len(bounds) - 1)
-    own, start = none if weights is None else split_utterances(weights, bounds), none if onto is None else onto
-    parts = zip(split_utterances(x, bounds), own, start, strict=True)
+    missing = [None] * (len(bounds) - 1)
+    utterance_weights = missing if weights is None else split_utterances(weights, bounds)
+    parts = zip(split_utterances(x, bounds), utterance_weights, missing if onto is None else onto, strict=True)
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 

@@ -275,7 +275,9 @@ class AudioFeature:
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
-            audio = [self._from_array(get_wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
+            audio = [
+                self._from_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
+            ]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps

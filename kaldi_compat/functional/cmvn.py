@@ -84,23 +84,23 @@ def cmvn_statistics(
     return statistics
 
 
-def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
+def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
     """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
 
     Args:
-        one: ``(..., frames, dim)``.
-        other: features of the other channel, of the same shape.
+        first: features of the first channel, ``(..., frames, dim)``.
+        second: features of the second channel, of the same shape.
         quieter_channel_weight: weight of the quieter channel; the louder one has weight 1.
 
     Returns:
         The weights of both channels, each ``(..., frames)``.
     """
-    louder = one[..., 0] > other[..., 0]
-    high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
-    xp = get_namespace(one)
+    louder = first[..., 0] > second[..., 0]
+    high, low = full((), 1.0, first), full((), quieter_channel_weight, first)
+    xp = get_namespace(first)
     return xp.where(louder, high, low), xp.where(louder, low, high)
 
 
@@ -150,8 +150,8 @@ def compute_mean_and_variance(statistics: Array) -> Array:
     """
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
-    both: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
-    return both
+    moments: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    return moments
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
@@ -300,8 +300,8 @@ def apply_own_cmvn(
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
-    With ``center``, the window lies around the frame. Otherwise it ends with the frame, or with frame
-    ``min_cmn_window - 1`` if that is later. Windows are moved into the utterance, and cut if the utterance is shorter.
+    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window ends
+    with the frame, or with frame ``min_cmn_window - 1`` if that is later. Windows are cut at the ends of the utterance.
 
     Args:
         time: frame numbers, integers.
@@ -528,9 +528,9 @@ def fill_window(
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
     added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    other = compute_mean_and_variance(statistics)
-    apart = other[..., 0, :] - mean
-    spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
+    extra = compute_mean_and_variance(statistics)
+    apart = extra[..., 0, :] - mean
+    spread = variance + share * (extra[..., 1, :] - variance) + share * (1 - share) * apart * apart
     return mean + share * apart, spread, size + added
 
 

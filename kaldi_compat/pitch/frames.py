@@ -267,10 +267,10 @@ def group_rows(sizes: Integers) -> Groups:
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    left = sizes % 4
+    remaining = sizes % 4
     for distance in (1, 2, 3):
-        groups[ends[left >= distance] - distance] = 1
-    groups[ends[left % 2 == 1] - 1] = 2
+        groups[ends[remaining >= distance] - distance] = 1
+    groups[ends[remaining % 2 == 1] - 1] = 2
     return groups
 
 

@@ -276,7 +276,8 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 def count_undecided_frames(before: States, max_frames: int) -> int:
     """Return the number of frames at the end on which the best paths to different states differ.
 
-    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed.
+    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed. For
+    ``before``, see :class:`Lattice`.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

@@ -111,9 +111,9 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
             ) as table:
                 try:
                     for key, load in table.entries():
-                        mine = whole_tables or index % readers == reader
+                        is_own = whole_tables or index % readers == reader
                         index += 1
-                        if mine and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
+                        if is_own and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
                             make = partial(self._items.make, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read(key, make)) is not None:
                                 yield utterance

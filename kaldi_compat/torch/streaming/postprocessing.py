@@ -58,9 +58,9 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self.history.number_items(first - self._left, self._left + count + self._right)
+        indices = self.history.number_items(first - self._left, self._left + count + self._right)
         last = self.history.to_column(np.maximum(self.history.end - 1, 0))
-        return self._compute_inside(self.history.get_items(torch.minimum(numbers.clamp(min=0), last)))
+        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):

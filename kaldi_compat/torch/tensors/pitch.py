@@ -122,7 +122,7 @@ class Schedule(NamedTuple):
             constants: constants of the tracker.
         """
         samples_in = lengths[:, None]
-        numbers = torch.arange(0, frames, device=lengths.device)
+        frame_indices = torch.arange(0, frames, device=lengths.device)
         end = constants.count_resampled(samples_in, finished=True)
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
@@ -132,13 +132,13 @@ class Schedule(NamedTuple):
         ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
         received = torch.cat((received, end), -1)
         if constants.ballast_online:
-            ends = constants.start + constants.shift * numbers + constants.span
+            ends = constants.start + constants.shift * frame_indices + constants.span
             return cls(ready[:, -1], torch.minimum(ends, end), 0 * lengths, end[:, 0])
         limit = max(0, constants.recompute_frame)
         recomputed = ready[:, -1].clip(None, limit)
         reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
         better = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _find_received_samples(received, ready, numbers), recomputed, better)
+        return cls(ready[:, -1], _find_received_samples(received, ready, frame_indices), recomputed, better)
 
 
 def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
