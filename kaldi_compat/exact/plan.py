@@ -106,7 +106,7 @@ class MelTable:
 
 @functools.lru_cache(maxsize=64)
 def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
-    """Return the plan for these options, with Kaldi's FFT or one in double precision.
+    """Return the plan for these options, with Kaldi's FFT, or with ``accurate_fft`` an FFT in double precision.
 
     Raises:
         TypeError: the options do not belong to a spectral feature.
@@ -125,7 +125,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         compute_mel_table(options, 1.0)  # Raises the errors of the mel options early.
-    own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
+    shared = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
         options=options,
@@ -139,7 +139,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix=matrix,
         lifter=lifter,
         accurate_fft=accurate_fft,
-        **{name: getattr(options, name) for name in own},
+        **{name: getattr(options, name) for name in shared},
     )
 
 

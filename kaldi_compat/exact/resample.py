@@ -158,11 +158,11 @@ def resample_linearly(
     """Return audio at a different sampling rate (Kaldi: LinearResample, flushed).
 
     Args:
-        samples: float32 of shape (T,). Silence precedes and follows them.
+        samples: float32 of shape (T,). Silence is assumed before and after the audio.
         rate_in: sampling rate in Hz.
         rate_out: sampling rate of the result in Hz.
         cutoff: cutoff frequency of the low-pass filter in Hz: at most half of either rate.
-        num_zeros: width of the filter. A wider filter is sharper and slower.
+        num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
@@ -187,7 +187,7 @@ def resample_chunk(
         samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
         outputs: indices of the first output sample and of the sample after the last.
-        chunk_start: first input sample of the chunk. Filters that begin before it are summed in another order.
+        chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in another order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))

@@ -104,7 +104,7 @@ class Statistics:
 
 
 def _load_matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only matrix of an archive."""
+    """Load a matrix, or the only matrix of an archive. Raise FeatureError if the file holds something else."""
     try:
         value = io_ark.load(name, pipes=False)
         if isinstance(value, np.ndarray):
@@ -122,7 +122,11 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
 
 
 def _parse_funasr(text: str, name: str) -> Statistics:
-    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1."""
+    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1.
+
+    Raises:
+        FeatureError: a vector is missing or invalid. The message has ``name``, the name of the file.
+    """
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
         _, _, after = text.partition(part)

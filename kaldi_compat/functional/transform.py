@@ -37,18 +37,18 @@ def apply_transform(features: Array, transform: Any) -> Array:
     check_features(features)
     dim = features.shape[-1]
     matrix = astype(convert_like(transform, features), features.dtype)
-    rows, columns = matrix.shape[-2:]
-    if columns not in (dim, dim + 1):
+    shape = tuple(matrix.shape)
+    if len(shape) < 2 or shape[-1] not in (dim, dim + 1):
         raise FeatureError(
-            f"a transform of {rows} x {columns} does not fit features of dimension {dim}: "
-            f"it needs {dim} or {dim + 1} columns"
+            f"a transform of shape {shape} does not fit features of dimension {dim}: "
+            f"pass a matrix with {dim} or {dim + 1} columns"
         )
     transformed: Any
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
         transformed = _multiply(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
-    if columns == dim + 1:
+    if shape[-1] == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result

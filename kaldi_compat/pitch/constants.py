@@ -128,8 +128,8 @@ class PitchConstants:
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
         """Return the number of resampled samples of ``samples_in`` samples (LinearResample::GetNumOutputSamples).
 
-        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
-        integers, arrays or tensors.
+        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. ``samples_in`` is
+        an integer, an array or a tensor.
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
@@ -174,7 +174,10 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use."""
+    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.
+
+    Correlations at ``lags`` whole lags from ``first_lag`` on are interpolated to the lags ``seconds`` (states,).
+    """
     rate = np.float32(options.resample_frequency)
     samples = np.arange(lags, dtype=np.float32)[:, None]
     offset = seconds + np.float32(-first_lag) / rate

@@ -60,7 +60,7 @@ def interpolate_linearly(features: Floats) -> Floats:
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
     """
-    check_track(features[:, :2])
+    check_track(features[..., :2])
     pitch = features[:, 1].copy()
     gap = np.concatenate(([False], pitch == 0, [False]))
     begins = np.flatnonzero(gap[1:] & ~gap[:-1])
@@ -167,17 +167,17 @@ class RaggedGrids:
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+        other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         # The floor keeps the logarithms of the other pitches finite if one pitch is certain.
-        others = np.maximum(others, np.finfo(np.float32).tiny)
+        other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            elsewhere=np.float32(0.5) * logf(others),
+            elsewhere=np.float32(0.5) * logf(other_pitch),
             # A negative probability of voicing counts as zero.
-            here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
+            here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 

@@ -68,7 +68,7 @@ def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> L
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch (frames, 2), of each frame from the best path when it became ready.
+    """Return normalized correlation and pitch (frames, 2). A frame has the values of the first path that decides it.
 
     Args:
         analysis: frames and paths of an utterance.
@@ -88,9 +88,9 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return processed pitch features (frames, dim), of each frame from the best path when it became ready.
+    """Return processed pitch features (frames, dim). A frame has the values of the first path that decides it.
 
-    Until the end is known, a frame waits for ``normalization_right_context`` later frames.
+    Until the end is known, a frame also waits for ``normalization_right_context`` later frames.
 
     Args:
         analysis: frames and paths of an utterance.

@@ -80,7 +80,7 @@ class Paths:
             memory[: self._count] = frames
 
     def count_agreed_frames(self, max_latency: int) -> int:
-        """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
+        """Return the number of first frames on which all paths agree, or which ``max_latency`` frames follow."""
         max_frames = min(len(self), max_latency) - 1
         return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
 

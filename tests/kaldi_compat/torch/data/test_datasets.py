@@ -401,7 +401,7 @@ def test_audio_of_a_wrong_channel_is_refused(corpus: Path, tmp_path: Path) -> No
         WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
     io_ark.save(f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)), kind="wave")
     (tmp_path / "wav.scp").write_text(f"stereo {tmp_path}/stereo.wav\n")
-    with pytest.raises(AudioError, match="2 channels: pass channel=0 to 1"):
+    with pytest.raises(AudioError, match="2 channels: pass a channel from 0 to 1"):
         WaveDataset(tmp_path / "wav.scp")[0]
     with pytest.raises(AudioError, match="channel=2 does not exist"):
         WaveDataset(tmp_path / "wav.scp", channel=2)[0]
