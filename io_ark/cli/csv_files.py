@@ -98,12 +98,12 @@ def _parse(rows: list[list[str]], number: type[int] | type[float], path: Path, k
 def _is_number(value: str, number: type[int] | type[float]) -> bool:
     try:
         parsed = number(value)
-    except ValueError:
+        if not _FLOATS.intersection(value):
+            is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
+        else:
+            is_stored = np.isfinite(parsed) or "n" in value.lower()
+    except ValueError:  # Python converts at most 4,300 digits to an integer.
         return False
-    if not _FLOATS.intersection(value):
-        is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
-    else:
-        is_stored = np.isfinite(parsed) or "n" in value.lower()
     return is_stored and set(value) <= _NUMBERS
 
 

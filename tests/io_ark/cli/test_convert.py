@@ -574,6 +574,64 @@ def test_folder_with_other_files_is_left_as_it_is(ark: Ark) -> None:
         assert files_of("o") == before
 
 
+def write_parquet(values: dict[str, float], name: str) -> None:
+    """Write a file whose keys, unlike the keys of a Kaldi table, may be any text."""
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"key": [*values], "shape": [[1, 1]] * len(values), "values": [[value] for value in values.values()]}
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), name)
+
+
+@pytest.mark.parametrize("key", ["", "\0", "a\0b", "a\rb", "a\nb", "\x7f"])
+def test_keys_that_files_would_change_fail_alone(key: str, target: str, ark: Ark) -> None:
+    write_parquet({key: 1.0, "a": 2.0}, "keys.parquet")
+    said = ark(f"convert keys.parquet {target}", 1).err
+    assert f"keys.parquet: the key {ascii(key)} is empty or has control characters: rename the key\n" in said
+    ark(f"convert {target} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {"a": np.full((1, 1), 2.0)})
+
+
+@pytest.mark.parametrize("key", [".", "..", "../x", "-", "%2E", "ü" * 30])
+def test_keys_that_are_paths_come_back(key: str, target: str, ark: Ark) -> None:
+    kaldiio.save_ark("keys.ark", {key: FEATS["b.1"]})
+    ark(f"convert keys.ark {target}")
+    ark(f"convert {target} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {key: FEATS["b.1"]})
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "lhotse"])
+def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    long = "k" * 70000
+    kaldiio.save_ark("keys.ark", {long: FEATS["b.1"], "a": FEATS["b.1"]})
+    assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    ark(f"convert {TARGETS[name]} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
+
+
+def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
+    ark("convert feats.ark o.train.jsonl.gz")
+    ark("convert other.ark o.dev.jsonl.gz")
+    ark("convert o.train.jsonl.gz back.ark")
+    same(dict(io_ark.read("ark:back.ark")))
+    Path("n_storage").write_text("mine")
+    assert "n_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
+    assert Path("n_storage").read_text() == "mine"
+
+
+def test_no_manifest_describes_arrays_of_a_killed_conversion(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(formats, "_move_files", interrupt)
+    ark("convert feats.ark o.jsonl", 130)
+    assert not Path("o.jsonl").exists()
+
+
 def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:
     Path("twice.ark").write_bytes(2 * Path("feats.ark").read_bytes())
     assert ark(f"convert twice.ark {target}", 1).err.count("is a duplicate key") == 3
