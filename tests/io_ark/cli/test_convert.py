@@ -585,7 +585,7 @@ def write_parquet(values: dict[str, float], name: str) -> None:
 def test_keys_that_files_would_change_fail_alone(key: str, target: str, ark: Ark) -> None:
     write_parquet({key: 1.0, "a": 2.0}, "keys.parquet")
     said = ark(f"convert keys.parquet {target}", 1).err
-    assert f"keys.parquet: the key {ascii(key)} is empty or has control characters: rename the key\n" in said
+    assert f"keys.parquet: the key {key!a} is empty or has control characters: rename the key\n" in said
     ark(f"convert {target} back.ark")
     same(dict(io_ark.read("ark:back.ark")), {"a": np.full((1, 1), 2.0)})
 
