@@ -78,7 +78,7 @@ def _refuse_url(target: str) -> None:
 
 def _refuse_folder(name: str) -> None:
     """Raise :class:`OpenError` if the name of a table is the name of a folder."""
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         script = next((path.name for path in sorted(Path(name).glob("*.scp"))), "feats.scp")
         advice = f"write {name.rstrip('/')}/ for a folder of .npy files, or name a file such as {name}/{script}"
         raise OpenError(f"is a folder, not a file: {advice}", file=name)
@@ -91,7 +91,7 @@ def _convert_values(
     first = next(values, None)
     if first is None:
         reason = "has no entries to convert: check the name of SOURCE"
-        if is_array and Path(arguments.source).is_dir():
+        if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))

@@ -277,6 +277,15 @@ def test_folder_without_a_slash_gets_advice(ark: Ark) -> None:
     )
 
 
+def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
+    def convert_data(*names: str) -> bytes:
+        data = Path("feats.ark").read_bytes()
+        return subprocess.run([*PROGRAM, "convert", *names], input=data, capture_output=True, check=True).stdout
+
+    assert convert_data("", "o.npz") == b"" and Path("o.npz").exists()
+    assert convert_data("feats.ark", "") == Path("feats.ark").read_bytes()
+
+
 def test_urls_are_no_source_of_other_formats(ark: Ark) -> None:
     assert ark("convert http://127.0.0.1/o.npz o.ark", 2).err == (
         "ark: http://127.0.0.1/o.npz: is a URL, but URLs are read only as Kaldi tables: download the file first\n"
