@@ -432,7 +432,9 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(kind))]
         )
         if not writers:
-            writers.append(parquet.ParquetWriter(file, schema))
+            # Integers repeat, but a dictionary of the floats of features would be larger than the features.
+            dictionary = ["key"] if arrow.types.is_floating(kind) else True
+            writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
             lengths = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])

@@ -423,6 +423,17 @@ def test_pyarrow_reads_the_parquet_file() -> None:
     same({row["key"]: np.float32(row["values"]).reshape(row["shape"]) for row in rows})
 
 
+def test_parquet_file_is_not_larger_than_the_numbers(ark: Ark) -> None:
+    rng = np.random.default_rng(0)
+    kaldiio.save_ark("floats.ark", {f"k{i}": rng.normal(size=(99, 40)).astype("f4") for i in range(9)})
+    kaldiio.save_ark("integers.ark", {f"k{i}": np.repeat(rng.integers(0, 99, 300), 9).astype("i4") for i in range(9)})
+    pytest.importorskip("pyarrow")
+    for name, limit in (("floats", 1.05), ("integers", 0.5)):
+        ark(f"convert {name}.ark {name}.parquet")
+        size = sum(array.nbytes for _, array in io_ark.read(f"ark:{name}.ark"))
+        assert Path(f"{name}.parquet").stat().st_size < limit * size
+
+
 def test_tar_file_has_a_sample_name_without_dots_as_webdataset_needs() -> None:
     main(["convert", "feats.ark", "o.tar"])
     with tarfile.open("o.tar") as archive:
