@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -77,7 +78,7 @@ def _refuse_url(target: str) -> None:
 
 def _refuse_folder(name: str) -> None:
     """Raise :class:`OpenError` if the name of a table is the name of a folder."""
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         script = next((path.name for path in sorted(Path(name).glob("*.scp"))), "feats.scp")
         advice = f"write {name.rstrip('/')}/ for a folder of .npy files, or name a file such as {name}/{script}"
         raise OpenError(f"is a folder, not a file: {advice}", file=name)
@@ -95,7 +96,7 @@ def _convert_values(
     first = next(values, None)
     if first is None:
         reason = "has no entries to convert: check the name of SOURCE"
-        if is_array and Path(arguments.source).is_dir():
+        if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
@@ -116,6 +117,11 @@ def _convert_values(
                         done += 1
                     except (FormatError, KeyFormatError) as refused:
                         error = refused
+                    except OSError as refused:
+                        if refused.errno != errno.ENAMETOOLONG:
+                            raise
+                        advice = "is too long for the name of a file: shorten the key, or choose another format"
+                        error = FormatError(f"the key {advice}", key=key)
                 if error is not None:
                     failed += 1
                     error.file = error.file or arguments.source
@@ -137,8 +143,10 @@ def _convert_values(
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:
-    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
-    if any("\ud800" <= char <= "\udfff" for char in key):
+    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table, or no file, can hold the key."""
+    if not key or re.search(r"[\0-\x1f\x7f]", key):
+        raise FormatError(f"the key {key!a} is empty or has control characters: rename the key", file=source)
+    if re.search(r"[\ud800-\udfff]", key):
         raise FormatError("the key is not UTF-8: rename the key, or choose a Kaldi table", file=source, key=key)
     if key in keys:
         raise FormatError("is a duplicate key: rename the key, or choose a Kaldi table", file=source, key=key)

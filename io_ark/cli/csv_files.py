@@ -111,12 +111,12 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
     """Return True if a value is a number in ASCII that fits into 64 bits without a loss of digits of an integer."""
     try:
         parsed = number_type(value)
-    except ValueError:
+        if not _FLOATS.intersection(value):
+            is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
+        else:
+            is_stored = np.isfinite(parsed) or "n" in value.lower()
+    except ValueError:  # Python converts at most 4,300 digits to an integer.
         return False
-    if not _FLOATS.intersection(value):
-        is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
-    else:
-        is_stored = np.isfinite(parsed) or "n" in value.lower()
     return is_stored and set(value) <= _NUMBERS
 
 

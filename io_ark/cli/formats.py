@@ -226,6 +226,8 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with path.open("wb") as target, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
 
         def put(key: str, array: Array) -> None:
+            if len(f"{key}.npy".encode()) > 65535:
+                raise FormatError("the key is too long for a .npz file: shorten the key", key=key)
             with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
@@ -345,8 +347,9 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
     def put(key: str, array: Array) -> None:
         with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
-            # In HDF5, a slash in a name would create a group.
-            file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+            # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
+            name = key.replace("%", "%25").replace("/", "%2F")
+            file.create_dataset("%2E" if name == "." else name, data=array)
         raw.check()
 
     with _FileForHdf5(path, "w+") as raw:
@@ -440,7 +443,9 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
         )
         if not writers:
-            writers.append(parquet.ParquetWriter(file, schema))
+            # Integers repeat, but a dictionary of the floats of features would be larger than the features.
+            dictionary = ["key"] if arrow.types.is_floating(kind) else True
+            writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
             lengths = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])
@@ -529,13 +534,18 @@ def _check_place(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and the folder of the arrays. Both get their names when they are complete."""
+    """Write a manifest and the folder of the arrays. Both get their names when they are complete.
+
+    While arrays with the same names are replaced, there is no manifest, because it would describe other arrays.
+    """
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
-    storage = path.with_name(path.name.partition(".")[0] + "_storage")
+    storage = path.with_name(path.name.removesuffix(".gz").removesuffix(".jsonl") + "_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
+    if storage.exists() and not storage.is_dir():
+        raise OpenError("is not a folder, but the arrays need this name: rename the file", file=str(storage))
     for target in (storage, path):
         _remove_unfinished(target)
     new = choose_temporary_name(storage)
@@ -565,6 +575,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                 )
 
             yield put
+        path.unlink(missing_ok=True)
         _move_files(new / storage.name, storage)
         put_in_place(unfinished, path)
     finally:
