@@ -19,6 +19,7 @@ from kaldi_compat.dump.sources import (
     compute_shift_of_steps,
     wrap_padded,
 )
+from kaldi_compat.frontends.preset import is_preset_file
 
 
 class PresetSource(ExtractorSource):
@@ -32,7 +33,7 @@ class PresetSource(ExtractorSource):
         """Return the file of a preset of the user, and the file of the statistics."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
-        preset = {"--preset": path} if path.suffix == ".json" and path.exists() else {}
+        preset = {"--preset": path} if is_preset_file(self.options.preset) and path.exists() else {}
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
