@@ -340,7 +340,7 @@ def make_speed_job(job: Job) -> Job:
     # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):

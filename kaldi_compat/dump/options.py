@@ -251,6 +251,8 @@ class Job:
     # Extractor object that was passed to :func:`kaldi_compat.dump`, in which case ``options.module`` is ":<name>". None
     # if there is no such object, as on the command line.
     extractor: Any = None
+    # Data directory from which ``--speeds`` has made the data directory of this job; None without ``--speeds``.
+    speed_source: Path | None = None
     feature: str = field(init=False)  # Name of the feature, from the layout.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
