@@ -46,7 +46,13 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.user_code import Interrupted, supervise
-from kaldi_compat.dump.workers import count_cores, list_complete, run_local, verify_archives
+from kaldi_compat.dump.workers import (
+    count_cores,
+    list_complete,
+    refuse_start_in_worker,
+    run_local,
+    verify_archives,
+)
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
@@ -254,6 +260,7 @@ def run(job: Job) -> Outcome:
         DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
     """
     check_system()
+    refuse_start_in_worker()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)
     if job.spectral:

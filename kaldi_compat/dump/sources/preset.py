@@ -26,7 +26,7 @@ class PresetSource(ExtractorSource):
     """A preset by its name or file, with optional statistics."""
 
     option = "preset"
-    used_options = ("engine", "dtype")
+    used_options = ("engine",)
     is_decided_by_files = True
 
     def list_files(self) -> dict[str, Path]:
@@ -38,7 +38,7 @@ class PresetSource(ExtractorSource):
 
     def open(self, device: str, threads: int) -> Extractor:
         """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
-        if device == CPU and self.options.engine in ("auto", "exact"):
+        if self.options.uses_numpy:
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 
