@@ -46,7 +46,13 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.user_code import Interrupted, supervise
-from kaldi_compat.dump.workers import count_cores, list_complete, run_local, verify_archives
+from kaldi_compat.dump.workers import (
+    count_cores,
+    list_complete,
+    refuse_start_in_worker,
+    run_local,
+    verify_archives,
+)
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
@@ -258,6 +264,7 @@ def run(job: Job) -> Outcome:
         OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
+    refuse_start_in_worker()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)
     if job.spectral:
@@ -344,7 +351,7 @@ def make_speed_job(job: Job) -> Job:
     # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):

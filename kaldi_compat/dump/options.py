@@ -119,6 +119,7 @@ class DumpOptions(BaseOptions):
     # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
     # dump on a GPU may be resumed with batches of another size.
     processor: ClassVar[str]
+    uses_numpy: ClassVar[bool]  # NumPy computes front ends, with the same bits as torch on a CPU.
     cmvn_levels: ClassVar[tuple[str, ...]]
     by_speaker: ClassVar[bool]  # True if an option needs the speaker of each utterance.
     source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
@@ -162,6 +163,7 @@ class DumpOptions(BaseOptions):
             on_gpu=on_gpu,
             seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
             processor="GPU" if on_gpu else "CPU",
+            uses_numpy=not on_gpu and self.engine in ("auto", "exact"),
             cmvn_levels=levels,
             by_speaker=self.per_speaker or BY_SPEAKER in levels,
             source=sources[0] if sources else "",
@@ -254,6 +256,8 @@ class Job:
     # Extractor object that was passed to :func:`kaldi_compat.dump`, in which case ``options.module`` is ":<name>". None
     # if there is no such object, as on the command line.
     extractor: Any = None
+    # Data directory from which ``--speeds`` has made the data directory of this job; None without ``--speeds``.
+    speed_source: Path | None = None
     feature: str = field(init=False)  # Name of the feature, from the layout.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
@@ -317,7 +321,11 @@ SCOPES = (
     ),
     Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
     Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
-    Scope(("dtype",), "--transformers, --module, and --preset that torch computes"),
+    Scope(
+        ("dtype",),
+        "--transformers, --module, and --preset that torch computes",
+        lambda job: job.source == "preset" and not job.options.uses_numpy,
+    ),
     Scope(("compile",), "--transformers and --module"),
     Scope(("allow_pickle",), "--transformers"),
     Scope(("trust_extractor",), "--module, since all other extractors can be compared"),

@@ -12,11 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing import connection, current_process, get_context, resource_tracker
 from typing import Any
 
 from kaldi_compat.dump.devices import explain_unavailable, parse_devices, prepare_device, watch_device
-from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, convert_to_user_error
+from kaldi_compat.dump.errors import (
+    DumpError,
+    LostDeviceError,
+    OutputError,
+    UnavailableError,
+    convert_to_user_error,
+    format_error,
+)
 from kaldi_compat.dump.model import must_compare
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
@@ -28,6 +35,7 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
+UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an error in importing the main module.
 SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to its exit status.
 
 
@@ -191,7 +199,8 @@ def describe_ending(code: int | None) -> str:
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:
-        return f"ended with status {code}: code in the worker has ended the process, as os._exit does"
+        uncaught = "see the messages above, unless " if code == UNCAUGHT_STATUS else ""
+        return f"ended with status {code}: {uncaught}code in the worker has ended the process, as os._exit does"
     name = get_signal_name(-code)
     return f"was killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
 
@@ -203,11 +212,34 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
-    with _block_interrupts():
+    with _block_interrupts(), _explain_pickling(job):
         process.start()
     theirs.close()
     listening.close()
     return _Worker(process, ours, lifeline, device)
+
+
+@contextlib.contextmanager
+def _explain_pickling(job: Job) -> Iterator[None]:
+    """Convert an error of pickling the extractor, which a worker receives as a pickle, to a :class:`DumpError`."""
+    try:
+        yield
+    except Exception as error:
+        if job.extractor is None or isinstance(error, OSError):
+            raise
+        raise DumpError(
+            f"{job.feature} cannot be sent to worker processes ({type(error).__name__}: {format_error(error)}): define "
+            "it at the top level of a module, or compute in this process with --nj=1"
+        ) from error
+
+
+def refuse_start_in_worker() -> None:
+    """Raise :class:`DumpError` in a worker that imports the main module, which starts the dump that made the worker."""
+    if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
+        raise DumpError(
+            "each worker process imports the main module, which starts a dump: put the call under "
+            "if __name__ == '__main__', or compute in this process with --nj=1"
+        )
 
 
 @contextlib.contextmanager

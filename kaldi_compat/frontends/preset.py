@@ -145,7 +145,7 @@ class Preset:
                 f"preset={preset!r} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
             )
         text = os.fspath(preset)
-        if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
+        if not isinstance(preset, str) or is_preset_file(text):
             return cls.read(text)
         if text in list_presets():
             return _read_packaged(text)
@@ -247,6 +247,15 @@ class Preset:
         """Reason why the front end cannot be exported or scripted, "" if it can."""
         selects = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
         return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
+
+
+def is_preset_file(preset: str) -> bool:
+    """Return True for the path of a file with a preset, False for the name of a preset.
+
+    >>> is_preset_file("mine.json"), is_preset_file("./mine"), is_preset_file("paraformer")
+    (True, True, False)
+    """
+    return preset.endswith(".json") or os.sep in preset
 
 
 def _parse_source(values: Mapping[str, Any]) -> Source:

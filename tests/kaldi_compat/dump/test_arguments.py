@@ -131,6 +131,8 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
             "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 "
             "--compile --allow-pickle --trust-extractor --max-device-memory=2",
         ),
+        ("--preset=wenet --engine=exact", "--dtype=float16"),
+        ("--preset=wenet", "--dtype=bfloat16"),
         ("--onnx=x.onnx --preset=wenet", "--conf=p --engine=torch --dtype=float16 --compile --trust-extractor"),
         ("--onnx=x.onnx --preset=wenet --device=cuda", "--dtype=float16"),
         ("--transformers=x", "--conf=p --engine=torch --seed=2 --trust-extractor"),

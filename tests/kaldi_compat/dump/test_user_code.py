@@ -367,3 +367,35 @@ def test_guard_restores_the_streams() -> None:
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
         assert sys.stdin.read() == ""
     assert (sys.stdin, sys.stdout, sys.stderr) == before
+
+
+SCRIPT = """
+import kaldi_compat
+
+f = lambda audio: [samples[:3] for samples in audio]
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (
+            "kaldi_compat.dump('data/train', 'wenet', nj=2)",
+            "each worker process imports the main module, which starts a dump: put the call under "
+            "if __name__ == '__main__', or compute in this process with nj=1\n",
+        ),
+        (
+            "if __name__ == '__main__': kaldi_compat.dump('data/train', f, nj=2, name='first')",
+            "DumpError: first cannot be sent to worker processes (PicklingError: ",
+        ),
+    ],
+)
+def test_script_that_workers_cannot_run_is_told_how_to_change(tmp_path: Path, call: str, error: str) -> None:
+    module_data(tmp_path, 4)
+    (tmp_path / "script.py").write_text(SCRIPT.format(call=call))
+    run = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 1 and error in run.stderr, run.stderr
+    assert "has locked" not in run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert "with status 1: see the messages above" in last or last.endswith("in this process with nj=1"), last
