@@ -108,7 +108,10 @@ class RandomAccessReader(Generic[Value]):
     def _find_speaker(self, key: str) -> str:
         assert self._speakers is not None
         if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so the speaker is unknown: add a line", key=key)
+            raise MissingKeyError(
+                "is not in the utt2spk map: add a line, or, if this is a speaker, check the order of the two tables",
+                key=key,
+            )
         return self._speakers[key]
 
     def close(self) -> None:
