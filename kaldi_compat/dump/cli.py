@@ -401,8 +401,8 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
                 _say(
-                    f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them if the "
-                    "options are the same"
+                    f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them if "
+                    "the options are the same"
                 )
             plan = replace(new_plan, is_new=True)
             start_over(layout, plan)

@@ -137,7 +137,7 @@ REFUSED = {
     "subset-feats --include=list --exclude=list ark:m ark:out": "--include and --exclude exclude each other",
     "subset-feats --include=blank ark:m ark:out": "has an empty line",
     "copy-feats scp:wav.scp ark:out": "expected a matrix, found a WAV file: compute features first",
-    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "is not in the utt2spk map: add a line, or, if this is a",
+    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "map: add a line, or, if this is a speaker, check",
     "wav-copy scp:wav.scp out": "scp:wav.scp is a table, but out is a single file",
     "wav-copy u.wav ark:out": "ark:out is a table, but u.wav is a single file",
     **{
