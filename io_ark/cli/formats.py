@@ -444,7 +444,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
         )
         if not writers:
             # Integers repeat, but a dictionary of the floats of features would be larger than the features.
-            dictionary = ["key"] if arrow.types.is_floating(kind) else True
+            dictionary = ["key"] if arrow.types.is_floating(number_type) else True
             writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
             lengths = np.cumsum([0, *(array.size for _, array in pending)])

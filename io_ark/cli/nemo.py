@@ -45,7 +45,8 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         FormatError: a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
-        raise MissingFileError("has no wav.scp: a manifest of NeMo needs a data directory", file=source)
+        problem = "is a file" if os.path.isfile(source) else "has no wav.scp"
+        raise MissingFileError(f"{problem}: a manifest of NeMo needs a data directory", file=source)
     directory = DataDir(Path(source))
     recordings = dict(Script.open(directory.file("wav.scp")).items())
     segments = directory.segments if "segments" in directory else None

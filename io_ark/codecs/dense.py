@@ -115,6 +115,8 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
+        if source.peek(4) in (b"RIFF", b"RIFX"):
+            source.fail(f"expected a {what}, found a WAV file: compute features first, or name a table of features")
         source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote(_peek_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")

@@ -168,7 +168,8 @@ def _classify_text(source: Source) -> str:
             return kind
     line, _, later_lines = start.partition(b"\n")
     if _NOT_TEXT.search(line):
-        source.fail(f"expected a binary object or text{_ARCHIVE if source.tell() == 0 else ''}")
+        advice = _ARCHIVE if source.tell() == 0 else ": the offset is wrong, or the file is damaged"
+        source.fail(f"expected a binary object or text{advice}")
     if source.tell() == 0 and b"\0" in text:
         source.fail(f"expected text, found a zero byte after the first line{_ARCHIVE}")
     words = line.split()

@@ -6,7 +6,7 @@ Source: Kaldi's ``src/ivector/plda.cc``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
     """
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:
-        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}")
+        advice = ": pass list(vectors.values())" if isinstance(vectors, Mapping) else ""
+        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}{advice}")
     array = array if array.dtype == np.float32 else array.astype(np.float64)
     if invalid := np.flatnonzero(~np.isfinite(array).all(axis=1)).tolist():
         raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove the vector")

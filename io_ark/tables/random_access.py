@@ -108,8 +108,11 @@ class RandomAccessReader(Generic[Value]):
     def _find_speaker(self, key: str) -> str:
         assert self._speakers is not None
         if key not in self._speakers:
-            message = "is not in the utt2spk map, so the speaker is unknown: add a line for the utterance"
-            raise MissingKeyError(message, key=key)
+            raise MissingKeyError(
+                "is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, check the order of "
+                "the two tables",
+                key=key,
+            )
         return self._speakers[key]
 
     def close(self) -> None:

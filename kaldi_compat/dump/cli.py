@@ -415,7 +415,10 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
-                _say(f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them")
+                _say(
+                    f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them if "
+                    "the options are the same"
+                )
             plan = replace(new_plan, is_new=True)
             start_over(layout, plan)
             write_plan(plan, layout.plan)

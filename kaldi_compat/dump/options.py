@@ -150,6 +150,8 @@ class DumpOptions(BaseOptions):
         layer_numbers = [int(number) for number in layers if number]
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
         require(is_unique, f"layers={self.layers} names a layer twice: name it once")
+        one_layer = f"kmeans=... has the centroids of one layer, but layers={self.layers} names several: name one layer"
+        require(not self.kmeans or len(layer_numbers) < 2, one_layer)
         for name, needed in NEEDED.items():
             require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=...: pass both")
         sources = [name for name in SOURCES if getattr(self, name)]

@@ -78,12 +78,15 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     """Return the scores, and True for each target trial. See :func:`eer` for the arguments.
 
     Raises:
-        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+        OptionError: the shapes differ, a score is not a number, a label is invalid, or all trials are of one kind.
     """
     values, kinds = np.asarray(scores), np.asarray(labels)
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    try:
+        values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise OptionError("a score is not a number: pass the scores first, and the labels second") from None
     is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(

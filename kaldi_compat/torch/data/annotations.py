@@ -84,7 +84,8 @@ class _Target:
         if key not in self.table:
             name = self.name.replace("_", " ")
             raise MissingKeyError(
-                f"has no {name} in {self.where}: pass drop_incomplete=True to skip the utterance", key=key
+                f"has no {name} in {self.where}: add a line, or pass drop_incomplete=True to skip the utterance",
+                key=key,
             )
         value = self.table[key]
         try:

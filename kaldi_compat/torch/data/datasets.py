@@ -77,10 +77,10 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
-            raise TypeError(
-                f"expected the index of an utterance, not {index!r}: "
-                "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
-            ) from None
+            advice = "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
+            if isinstance(index, str):
+                advice = "data.keys.index(KEY) is the index of a key"
+            raise TypeError(f"expected the index of an utterance, not {index!r}: {advice}") from None
         key, location = self._listing.get_line(line)
         return self._skipped.read(key, partial(self._make, key, location))
 

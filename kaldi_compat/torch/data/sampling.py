@@ -336,7 +336,9 @@ def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Num
     if array.ndim != 1 or not len(array):
         raise OptionError(f"lengths must be a non-empty list of numbers, not an array of shape {array.shape}")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
-        raise OptionError("lengths must be finite numbers >= 0 of frames, samples or seconds")
+        raise OptionError(
+            "lengths must be finite numbers >= 0 of frames, samples or seconds: for a data set, pass data.lengths()"
+        )
     return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
 
 

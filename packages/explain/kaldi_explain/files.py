@@ -15,10 +15,17 @@ from io_ark.numpy_files import load_npy, load_npz
 from kaldi_compat.errors import FeatureError
 
 SUFFIXES = (".npy", ".npz", ".csv", ".txt")
+RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features. A name is read as a file."""
+    """Return features. A name is read as a file.
+
+    Raises:
+        FeatureError, ArkError: the file cannot be read, or is a recording.
+    """
+    if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
+        raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
 
 

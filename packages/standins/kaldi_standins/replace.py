@@ -113,6 +113,8 @@ def _describe_unknown(name: str) -> str:
             "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "
             "kaldi_standins.transformers.drop_in(extractor)"
         )
+    if not name:
+        return "a name is empty: separate the names of libraries by commas without spaces"
     return f"{name} has no stand-in: choose from {', '.join(sorted(LIBRARIES))}"
 
 

@@ -97,6 +97,7 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
     said = ark("convert d m.json", 2).err
     assert f"d/wav.scp: u1: '{place}' is not a separate file" in said
     assert not Path("m.json").exists()
+    assert "d/wav.scp: is a file: a manifest of NeMo needs a data directory" in ark("convert d/wav.scp m.json", 2).err
 
 
 @pytest.mark.parametrize(

@@ -680,6 +680,11 @@ def test_layer_that_is_named_twice_is_refused(data: Path) -> None:
     assert "layers are numbers" in refused("--transformers=x", f"--layers={'9' * 5000}", str(data), status=2)
 
 
+def test_centroids_label_one_layer_only(data: Path) -> None:
+    several = refused("--transformers=x", "--layers=1,2", "--kmeans=c.npy", str(data), status=2)
+    assert "--kmeans=... has the centroids of one layer, but --layers=1,2 names several: name one layer" in several
+
+
 def test_code_of_a_folder_neither_runs_nor_asks(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers", minversion="5")
     folder = tmp_path / "remote"

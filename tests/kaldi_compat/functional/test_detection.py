@@ -77,6 +77,7 @@ def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
         ([1, 2], [1, 1], {}, "No non-target scores seen"),
         ([1, 2], ["nontarget", "nontarget"], {}, "No target scores seen"),
         ([], [], {}, "No target scores seen"),
+        (["target", "nontarget"], [0.5, 0.1], {}, "a score is not a number: pass the scores first"),
         ([1, 2], [1, 0, 1], {}, r"expected one label for each score, not shapes \(2,\) and \(3,\)"),
         ([1, 2], [1, 2], {}, "invalid label .*2.*: use True and False, or 'target' and 'nontarget'"),
         ([1, 2], ["target", "nontrget"], {}, "invalid label .*'nontrget'"),

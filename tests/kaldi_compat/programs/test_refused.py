@@ -139,7 +139,8 @@ REFUSED = {
     "subset-feats --n=2 --include=list ark:m ark:out": "--n cannot be combined",
     "subset-feats --include=list --exclude=list ark:m ark:out": "--include and --exclude exclude each other",
     "subset-feats --include=blank ark:m ark:out": "blank has an empty line, line 2: remove",
-    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "u: is not in the utt2spk map",
+    "copy-feats scp:wav.scp ark:out": "expected a matrix, found a WAV file: compute features first",
+    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "map: add a line for the utterance, or, if",
     "wav-copy scp:wav.scp out": "scp:wav.scp is a table, but out is a single file",
     "wav-copy u.wav ark:out": "ark:out is a table, but u.wav is a single file",
     **{
