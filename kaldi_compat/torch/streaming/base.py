@@ -146,8 +146,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             return np.full(self.slots, width)
         if self.item_axes == 0:
             check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
-        counted: Counts = check_lengths(lengths, np.broadcast_to(np.int16(0), (self.slots, width)), -1, AudioError)
-        return counted
+        items = np.broadcast_to(np.int16(0), (self.slots, width))
+        return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         if isinstance(final, bool):
