@@ -139,12 +139,12 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
         source.fail(f"a wave file {message}", at)
 
     if size < 16:
-        refuse(f"has a format chunk of {size} bytes, less than 16")
+        refuse(f"has a format chunk of {size} bytes, less than 16: create the file again")
     order, foreign = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
         if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
-            refuse("has a format chunk that is too short for the extensible format")
+            refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extended[3:] != _PCM_SUBTYPE:
             foreign = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
@@ -152,11 +152,11 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     source.skip(size - len(format_chunk))
     chunks.skip_padding(size)
     if channels == 0:
-        refuse("has no channels")
+        refuse("has no channels: create the file again")
     if not foreign and bits != 16:
         foreign = f"has {bits} bits per sample"
     if rate == 0:
-        refuse("has a sampling rate of 0")
+        refuse("has a sampling rate of 0: create the file again")
     if foreign:
         if not any_encoding:
             refuse(f"{foreign}, which Kaldi refuses: {_WAYS_OUT}")

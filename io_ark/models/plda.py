@@ -119,7 +119,8 @@ class Plda:
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
-                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
+                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions: pass "
+                f"vectors of {self.dim} dimensions"
             )
         shift_scale = round_option("mean_diff_scale", mean_diff_scale, signed=False)
         within_scale = round_option("within_covar_scale", within_covar_scale)
@@ -187,7 +188,10 @@ class Plda:
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
-            raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
+            raise FormatError(
+                f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions: pass vectors of "
+                f"{self.dim} dimensions"
+            )
         mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
         if normalize_length:
             factors = self.compute_length_factors(
