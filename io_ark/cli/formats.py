@@ -529,7 +529,7 @@ def _check_place(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and the folder of the arrays. Both get their names when they are complete."""
+    """Write a manifest and the folder of the arrays, under temporary names until all files are complete."""
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")

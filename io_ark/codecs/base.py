@@ -296,7 +296,7 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes it in the error for a negative count.
+    """Read a 32-bit count. ``what`` describes the count in the error for a negative number.
 
     Raises:
         FormatError: there is no integer of 32 bits, or it is negative.

@@ -53,7 +53,7 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, from 1.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
+        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
     """
 
