@@ -86,7 +86,8 @@ class Plda:
 
         Raises:
             FormatError: the shapes are inconsistent, a vector contains NaN, the number of vectors is not larger than
-                ``dim``, all vectors are from one speaker, or every speaker has only one vector.
+                ``dim``, all vectors are from one speaker, every speaker has only one vector, or the within-speaker
+                covariance is singular.
         """
         statistics = PldaStatistics()
         for group in group_by_speaker(check_vectors(vectors), speakers):
@@ -114,7 +115,8 @@ class Plda:
 
         Raises:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
-                ``mean_diff_scale`` is negative, or ``within_covar_scale`` is too small.
+                ``mean_diff_scale`` is negative, ``within_covar_scale`` is too small, or the transform of the model has
+                no inverse.
         """
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
