@@ -26,7 +26,7 @@ from io_ark.codecs.audio import (
     measure_audio,
     require_decoder,
 )
-from io_ark.codecs.base import Codec, Sink, T, as_array, quote, register_kind, view_raw_bytes
+from io_ark.codecs.base import Codec, Sink, T, as_array, quote, quote_or_end, register_kind, view_raw_bytes
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -70,7 +70,7 @@ class Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
+            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote_or_end(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
         _, self.riff_size, form_type = self.fields("4sI4s")

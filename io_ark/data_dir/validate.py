@@ -343,7 +343,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if matches:
         return
 
-    def refuse_speaker(number: int, line: bytes) -> None:
+    def refuse_speaker(line_number: int, line: bytes) -> None:
         text = "spk2utt and utt2spk do not seem to match"
         raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 
