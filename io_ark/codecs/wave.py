@@ -524,7 +524,8 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        raise FormatError(f"expected numbers of shape (channels, samples) as audio, not {array.shape} of {array.dtype}")
+        text = f"expected samples as numbers of shape (channels, samples >= 1), not {array.shape} of {array.dtype}"
+        raise FormatError(text)
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()
