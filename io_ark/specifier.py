@@ -295,7 +295,7 @@ def _refuse_odd(text: str, mode: str) -> None:
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):
-        _refuse(text, "is the specifier of a table, but one object is expected: name a file, '-' or a pipe")
+        _refuse(text, "is the specifier of a table: name a file, '-' or a pipe instead")
     _refuse(text, f"is neither a file name nor a valid {mode}specifier: {_ADVICE[mode]}")
 
 

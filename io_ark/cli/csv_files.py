@@ -58,7 +58,9 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
-                raise FormatError(f"the frames must be 0 to {len(matrix) - 1} in order", file=str(path), key=key)
+                raise FormatError(
+                    f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines", file=str(path), key=key
+                )
             yield key, _parse([row[2:] for row in matrix], float, path, key)
 
 

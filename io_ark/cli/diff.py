@@ -150,7 +150,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects, and return their difference. It is infinite for different shapes, rates or words.
+    """Compare two objects. The difference is infinite if the shapes, rates or words differ.
 
     ``worst`` is the maximum number of frames that the result lists, those with the largest differences.
 

@@ -104,7 +104,7 @@ class Format:
 def find_format(name: str, format_name: str = "") -> Format | None:
     """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
 
-    Return None if no format has this ending, so that the file is a Kaldi table.
+    Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending.
 
     Raises:
         SpecifierError: the name of the format is unknown, or the file is a single .npy file.

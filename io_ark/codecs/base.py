@@ -234,6 +234,11 @@ def quote(text: bytes) -> str:
     return repr(bytes(cut).decode("latin1"))
 
 
+def quote_or_end(text: bytes) -> str:
+    """Quote bytes of a file for a message, or return "the end" if there are none."""
+    return quote(text) if text else "the end"
+
+
 def peek_byte(source: Source, binary: bool) -> bytes:
     """Return the next byte without consuming it, or b"" at the end. In text, skip white space first."""
     if not binary:
@@ -296,7 +301,7 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes it in the error for a negative count.
+    """Read a 32-bit count. ``what`` describes the count in the error for a negative number.
 
     Raises:
         FormatError: there is no integer of 32 bits, or it is negative.
@@ -362,7 +367,7 @@ def read_bool(source: Source, binary: bool) -> bool:
     """
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
-        source.fail(f"expected T or F, found {quote(letter) if letter else 'the end'}")
+        source.fail(f"expected T or F, found {quote_or_end(letter)}")
     source.skip(1)
     return letter == b"T"
 
@@ -377,8 +382,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         ahead = source.peek(MAX_NUMBER_CHARACTERS)
         number = pattern.match(ahead)
     if not number:
-        start = ahead.split(maxsplit=1)[:1]
-        source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
+        source.fail(f"expected {what}, found {quote_or_end(b''.join(ahead.split(maxsplit=1)[:1]))}")
     if number.end() == MAX_NUMBER_CHARACTERS:
         source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters; the file is damaged, or has another "
                     "kind of object")  # fmt: skip

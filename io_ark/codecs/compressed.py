@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
-from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote, register_kind, view_raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote_or_end, register_kind, view_raw_bytes
 from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source
+from io_ark.text import quote_value
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -71,7 +72,7 @@ class CompressionMethod(enum.IntEnum):
             return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
         except (KeyError, ValueError) as error:
             known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
-            raise FormatError(f"unknown compression method {method!r}: choose one of {known}") from error
+            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {known}") from error
 
 
 _FORMAT_OF = {
@@ -335,7 +336,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     if not space and len(head) < _HEADER.size:
         source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
     if stored is None or not space:
-        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote(format_name)}")
+        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
         source.read(len(format_name) + 1 + _HEADER.size)  # Raises TruncatedError if the bytes are missing.
     _, _, rows, columns = _HEADER.unpack_from(numbers)

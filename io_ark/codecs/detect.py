@@ -157,6 +157,8 @@ def _classify_text(source: Source) -> str:
         start = text.lstrip(b" \t")
         if b"\n" in start or b"]" in start or len(text) < size:
             break
+    if not text:
+        source.fail("expected an object, found the end; the file is empty or incomplete")
     if start.startswith(b"["):
         return _classify_brackets(start)
     if start.startswith(b"rows="):
@@ -309,7 +311,8 @@ def kind_of(value: Any) -> str:
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
         raise FormatError(
-            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix"
+            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix "
+            "of numbers"
         )
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 

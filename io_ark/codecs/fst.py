@@ -113,7 +113,8 @@ def _read_compact(source: Source) -> Acceptor:
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
-        source.fail("an FST with symbol tables is not supported", at)
+        source.fail("an FST with symbol tables is not supported: remove them with fstsymbols --clear_isymbols "
+                    "--clear_osymbols", at)  # fmt: skip
     if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
         source.fail(f"invalid FST of {count} states with start state {start}", at)
     aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION

@@ -53,7 +53,7 @@ class IntLinesCodec(LinesCodec):
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
         values = np.array([_parse_integer(source, line_number, words, 0, 1) for line_number, words in lines], np.int64)
         if (values != values.astype(np.int32)).any():
-            source.fail("an integer of the file does not fit into 32 bits")
+            source.fail("an integer of the file does not fit into 32 bits: read the file as kind='lines'")
         return values.astype(np.int32)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

@@ -128,7 +128,10 @@ def subset(
 def _choose_utterances(
     say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
-    """Write utt2spk and spk2utt of a subset."""
+    """Write utt2spk and spk2utt of a subset of about ``size`` utterances.
+
+    ``flag`` is the option of subset_data_dir.sh, such as ``--speakers``, or "" for evenly spread utterances.
+    """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
     if is_by_speaker:

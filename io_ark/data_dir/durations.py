@@ -130,7 +130,19 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 def compute_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide a directory into ``parts``, write ``name`` of each by ``compute(path of source)``, and join the files."""
+    """Divide a directory into parts, write a file of each part, and join the files.
+
+    Args:
+        say: prints Kaldi's messages.
+        stage: the directory.
+        name: name of the file to write.
+        parts: number of parts.
+        source: name of the file from which the file is computed.
+        compute: function that returns the lines of the file for the path of ``source`` in a part.
+
+    Raises:
+        DataDirError: the directory cannot be divided, or a file cannot be computed.
+    """
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:

@@ -229,7 +229,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Remove the speakers that utt2spk, cmvn.scp or spk2gender lacks from all files by speaker and from utt2spk."""
+        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove others from utt2spk and the files by speaker."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
@@ -250,7 +250,9 @@ class _Fix:
                 self.filter(known, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Remove the utterances that a file by utterance lacks, or gives a duration of 0 or less, from all such files.
+        """Keep the utterances that the existing files by utterance have, except utt2uniq and vad.scp.
+
+        In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
             DataDirError: no utterance would be left, a file is not sorted, or a duration is negative.

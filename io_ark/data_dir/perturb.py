@@ -144,7 +144,10 @@ def _need_sox(say: Printer, text: str) -> str:
 def change_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the chunks of the files of a directory for the changed speed, by name, without spk2utt and durations."""
+    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations.
+
+    ``speakers``, ``utterances`` and ``recordings`` are the new names.
+    """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
         "utt2uniq": utterances.pair_names(src.find("utt2uniq")),

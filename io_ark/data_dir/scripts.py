@@ -321,7 +321,7 @@ def ending_in_order() -> Iterator[None]:
     A second signal ends the process at once.
     """
 
-    def end(number: int, frame: object) -> None:
+    def end(signum: int, frame: object) -> None:
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)
 

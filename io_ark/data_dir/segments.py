@@ -79,7 +79,7 @@ class Segment:
         channel = self.channel or 0
         if channel >= channels:
             self._refuse(
-                f"has channel {channel}, but the channels of the recording are 0 to {channels - 1}: correct the fifth field"
+                f"has channel {channel}, but the last channel of the recording is {channels - 1}: correct the fifth field"
             )
         first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])

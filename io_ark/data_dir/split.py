@@ -84,7 +84,7 @@ class _Split:
             self.stage.write(name, lines)
         for part_number, lines in enumerate(parts, 1):
             if not lines:
-                message = f"part {part_number} is empty: too many splits and too few speakers"
+                message = f"part {part_number} is empty, because there are too few speakers: use fewer parts"
                 raise self.say.fail("", f"{self.say.name}: {message}")
         for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
             path = self.stage.find(name)

@@ -388,7 +388,10 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
 
 
 def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
-    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in itself. Links are included."""
+    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in the directory itself.
+
+    Links to missing files are included.
+    """
     names = []
     for base in within:
         place = os.path.join(folder, base)
@@ -430,7 +433,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the targets of the links in a directory. For a link to a link, yield the targets of both."""
+    """Yield the targets of the links in a directory. For a link to a link, also yield the target of the second link."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):

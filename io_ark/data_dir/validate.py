@@ -53,7 +53,7 @@ class KeyList:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, from 1.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
-        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
+        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
     """
 
@@ -343,7 +343,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if matches:
         return
 
-    def refuse_speaker(number: int, line: bytes) -> None:
+    def refuse_speaker(line_number: int, line: bytes) -> None:
         text = "spk2utt and utt2spk do not seem to match"
         raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 

@@ -107,7 +107,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
             source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
         for phone in _read_phones(source):
             if phone in entry_of:
-                source.fail(f"phone {phone} is in two entries of the topology", at)
+                source.fail(f"phone {phone} is in two entries of the topology: remove the phone from an entry", at)
             entry_of[phone] = len(entries)
         entries.append(_read_text_entry(source))
     if source.peek(1) == b"\n" or source.peek(1) == b" ":

@@ -86,7 +86,8 @@ class Plda:
 
         Raises:
             FormatError: the shapes are inconsistent, a vector contains NaN, the number of vectors is not larger than
-                ``dim``, all vectors are from one speaker, or every speaker has only one vector.
+                ``dim``, all vectors are from one speaker, every speaker has only one vector, or the within-speaker
+                covariance is singular.
         """
         statistics = PldaStatistics()
         for group in group_by_speaker(check_vectors(vectors), speakers):
@@ -114,12 +115,14 @@ class Plda:
 
         Raises:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
-                ``mean_diff_scale`` is negative, or ``within_covar_scale`` is too small.
+                ``mean_diff_scale`` is negative, ``within_covar_scale`` is too small, or the transform of the model has
+                no inverse.
         """
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
-                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
+                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions: pass "
+                f"vectors of {self.dim} dimensions"
             )
         shift_scale = round_option("mean_diff_scale", mean_diff_scale, signed=False)
         within_scale = round_option("within_covar_scale", within_covar_scale)
@@ -187,7 +190,10 @@ class Plda:
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
-            raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
+            raise FormatError(
+                f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions: pass vectors of "
+                f"{self.dim} dimensions"
+            )
         mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
         if normalize_length:
             factors = self.compute_length_factors(

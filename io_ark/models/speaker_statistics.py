@@ -149,7 +149,7 @@ class PldaStatistics:
         """Return the within-speaker and between-speaker covariances after one iteration of EM.
 
         The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
-        ``y ~ N(0, within / n)``. Both have the posterior covariance ``inv(inv(between) + n inv(within))``.
+        ``y ~ N(0, within / n)``. The two variables have the posterior covariance ``inv(inv(between) + n inv(within))``.
 
         Args:
             within: (dim, dim): within-speaker covariance before the iteration.

@@ -70,11 +70,11 @@ class TransitionModel:
             tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state, in any order.
 
         Raises:
-            FormatError: a tuple is not a state of the topology.
+            FormatError: a tuple is not a state of the topology, or there are no transitions.
         """
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
-        state_transitions = (topology.entry(phone)[state].transitions for phone, state in states[:, :2].tolist())
-        probabilities = [probability for transitions in state_transitions for _, probability in transitions]
+        hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
+        probabilities = [probability for state in hmm_states for _, probability in state.transitions]
         log_probs = np.log(np.array([1.0, *probabilities], np.float32))
         model = cls(topology, states, log_probs)
         model.check()
@@ -218,7 +218,7 @@ class TransitionModel:
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
-        """Return the forward pdf-class and the self-loop pdf-class of a transition-state."""
+        """Return the forward pdf-class and the self-loop pdf-class of a transition-state, counted from 1."""
         hmm_state = self._hmm_states[state - 1]
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 

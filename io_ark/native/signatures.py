@@ -49,7 +49,7 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure. None, addresses, and bytes for bytes are unchanged.
+        """Return a pointer to an array or a structure. Return None, an address, and bytes for a byte pointer unchanged.
 
         Raises:
             TypeError: an array is not contiguous, or has another type.
@@ -121,7 +121,7 @@ class Structure:
         self.set(**values)
 
     def set(self, **values: Any) -> None:
-        """Set fields by name to values, which are converted like those of the constructor."""
+        """Set fields by name to values, which are converted like the values of the constructor."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 array = self._arrays[name] = np.ascontiguousarray(value, self._dtypes[name])

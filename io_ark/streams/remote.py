@@ -317,7 +317,9 @@ class RemoteFile:
         return self._span[1][: end - offset]
 
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
-        """Double the number of bytes to read ahead while reading in order. After a jump, adapt it to recent objects.
+        """Double the number of bytes to read ahead while reading in order. Reduce it after a jump.
+
+        After a jump, the number is about the size of the last objects.
 
         Args:
             offset: offset of the next read.

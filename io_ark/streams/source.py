@@ -496,7 +496,7 @@ class FileSource(StreamSource):
         return self._window[at : at + limit]  # type: ignore[no-any-return]
 
     def reach(self, offset: int) -> bool:
-        """Seek to an offset and return True. Return False if it is beyond the known end of the file.
+        """Seek to an offset and return True. Return False if the offset is beyond the known end of the file.
 
         The window is read again unless it contains the offset.
         """

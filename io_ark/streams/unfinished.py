@@ -174,7 +174,7 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for the block to fill with files. It then replaces ``folder``.
+    """Yield a temporary folder for the block to fill with files. The temporary folder then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed.
 

@@ -63,6 +63,10 @@ def read_key(source: Source) -> str | None:
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
-            raise TruncatedError(f"ends after the key {shown}, before the object", file=source.name, offset=where)
+            raise TruncatedError(
+                f"ends after the key {shown}, before the object: create the archive again",
+                file=source.name,
+                offset=where,
+            )
         source.fail(f"expected a space after the key {shown}, found {after!r}: check that the file is an archive")
     return decode_key(key)

@@ -54,8 +54,8 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "this process was forked while a thread read the table: open the table in this process, or read it "
-                "without a thread (the option bg of the rspecifier, or background=True)"
+                "this process was forked while a thread read the table: open the table in this process, or omit the "
+                "option bg or background=True"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):

@@ -67,7 +67,10 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the key and value of the next line, or an error, after the errors of preceding blank lines."""
+        """Return the errors of preceding blank lines, and then the key and value of the next line, or an error.
+
+        A blank line returns nothing, because it may be at the end of the file.
+        """
         self._number += 1
         result: tuple[str, str] | FormatError
         try:

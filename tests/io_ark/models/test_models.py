@@ -259,6 +259,8 @@ def test_model_of_a_topology_has_its_probabilities() -> None:
     np.testing.assert_allclose(np.exp(model.log_probs[1:]), [0.75, 0.25], rtol=1e-6)
     with pytest.raises(FormatError, match="no phone 4"):
         TransitionModel.of(model.topology, [(4, 0, 0, 0)])
+    with pytest.raises(FormatError, match="not in the topology"):
+        TransitionModel.of(model.topology, [(3, 5, 0, 0)])
 
 
 def test_models_read_twice_are_equal() -> None:
