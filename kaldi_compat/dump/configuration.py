@@ -57,7 +57,7 @@ def format_value(value: Scalar) -> str:
 def read_confs(job: Job) -> dict[str, str]:
     """Return the texts of the configuration files by their names in ``<data>/conf``; none for an extractor.
 
-    The overrides on the command line are appended to the text of the main configuration file.
+    Options on the command line that change a value are appended to the text of the main configuration file.
 
     Raises:
         DumpError: a file cannot be read.

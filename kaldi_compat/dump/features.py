@@ -44,7 +44,7 @@ class DeviceComputer:
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch([one for audio in batch for one in audio.separate()])
+        pitch = self.pitch([utterance for audio in batch for utterance in audio.separate()])
         if spectral is None:
             return lambda: pitch
         by_index = {result.index: result for result in pitch}

@@ -295,7 +295,10 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings."""
+    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings.
+
+    ``total`` has the statistics of all utterances; None without frames, or if they are not requested.
+    """
     not_finite: list[str] = []
 
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:

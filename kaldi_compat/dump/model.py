@@ -276,7 +276,7 @@ def _compute_alone(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances, and return their outputs, and the kind and columns of each output by name.
 
-    ``audio`` is in ascending order of length. The shortest is left out if it is too short for the extractor.
+    ``audio`` is in ascending order of length. The shortest is left out if the extractor fails for it.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])

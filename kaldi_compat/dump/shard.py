@@ -132,7 +132,7 @@ class ShardRunner:
             yield _finish_batch(pending, computing)
 
     def _read_batches(self, shard: Shard, reading: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Yield the utterances of an archive in batches of the size that the computer requests."""
+        """Read the utterances of an archive ahead, and yield batches within the limits ``window`` of the computer."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)

@@ -124,6 +124,7 @@ class PackedComputer(SpectralComputer):
         return Part(audio, samples, starts, lengths, warps)
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:
+        """Pack utterances into a row, and start computing and fetching their features."""
         transfers = self.transfers
         with transfers.inference("pack"):
             row = pack(parts, self.frame_options, pinned=transfers.pinned)

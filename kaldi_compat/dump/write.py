@@ -66,7 +66,8 @@ def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> M
     """Check the sizes and, on request, the checksums of an archive's files. Return the manifest; None if there is none.
 
     Raises:
-        DamagedError: the archive has to be recreated, because a file is missing or does not match the manifest.
+        DamagedError: the archive has to be recreated, because the manifest is damaged, or a file is missing or does not
+            match the manifest.
     """
     path = layout.get_manifest(shard)
     try:
