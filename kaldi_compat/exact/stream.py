@@ -106,7 +106,7 @@ class AudioFlow(WindowFlow):
     _size: int
     _shift: int
     _snip_edges: bool
-    _first: int  # first sample of the first frame. It may be negative without snip_edges.
+    _first: int  # First sample of the first frame. It may be negative without snip_edges.
 
     def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
         self._size, self._shift, self._snip_edges = size, shift, snip_edges

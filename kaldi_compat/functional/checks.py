@@ -194,10 +194,10 @@ def check_list(
 class CheckedAudio(NamedTuple):
     """Checked audio."""
 
-    samples: Any  # (T,) or (B, T): an array or a tensor
-    lengths: Any = None  # number of valid samples in each row; None if all samples are valid
-    warps: Warps = 1.0  # one VTLN factor, or one for each row
-    tracing: Tracing = UNTRACED  # recorders of the operations on the samples
+    samples: Any  # (T,) or (B, T): an array or a tensor.
+    lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
+    warps: Warps = 1.0  # One VTLN factor, or one for each row.
+    tracing: Tracing = UNTRACED  # Recorders of the operations on the samples.
 
 
 class AudioFeature:

@@ -175,7 +175,7 @@ def track_block(
             paths.costs[:] = 0
         ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
         count = int(ends.max(initial=0))
-        goes_on = decided + count < end  # True if the last utterance continues
+        goes_on = decided + count < end  # True if the last utterance continues in the next block.
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
             count = paths.count_agreed_frames(len(paths) - count)
