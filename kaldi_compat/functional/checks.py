@@ -143,7 +143,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     try:
         values = vtln_warp.tolist() if hasattr(vtln_warp, "tolist") else vtln_warp
         factors = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)
