@@ -232,7 +232,7 @@ class ChunkStream(AudioFlow):
         self._seeds = seeds
         features = self._compute_frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # Discarding samples copies the others, so it is done rarely.
+        if history.end - history.start > SPACE // 2:  # Samples are discarded rarely, because the rest is copied.
             history.keep_from(self._find_oldest_needed(self.done, history.end), False)
         return features
 

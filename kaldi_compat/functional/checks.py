@@ -108,7 +108,7 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: how to pass a sampling rate, for the error if ``lengths`` is a rate.
+        advice: advice on the sampling rate, for the error if ``lengths`` is a rate.
 
     Raises:
         AudioError: ``lengths`` is not None.

@@ -89,7 +89,7 @@ def search(
     Args:
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
-        begin, end: first row to search, and the row after the last one.
+        begin, end: first row to search, and the row after the last row.
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.

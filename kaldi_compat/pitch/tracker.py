@@ -57,7 +57,7 @@ class Paths:
 
         Args:
             frames: frames of one or several utterances, one in each row.
-            begin, end: first row to append, and the row after the last one.
+            begin, end: first row to append, and the row after the last row.
             ends: end (exclusive) of each utterance, counted from the first undecided frame.
 
         Raises:
