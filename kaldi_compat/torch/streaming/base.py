@@ -147,8 +147,11 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             return np.full(self.slots, width)
         if self.item_axes == 0:
             check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
-        counted: Counts = check_lengths(lengths, np.broadcast_to(np.int16(0), (self.slots, width)), -1, AudioError)
-        return counted
+        counts: Counts | None = check_lengths(
+            lengths, np.broadcast_to(np.int16(0), (self.slots, width)), -1, AudioError
+        )
+        assert counts is not None
+        return counts
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
