@@ -163,7 +163,10 @@ def compute(
 
 
 def select_implementation(plan: Plan) -> ModuleType:
-    """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``."""
+    """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``.
+
+    A missing library is reported once.
+    """
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
     NATIVE.say_missing()

@@ -40,7 +40,7 @@ class MelBanks:
 
     # float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
     weights: Floats
-    centers: Floats  # center frequencies of the filters in Hz, (num_mel_bins,)
+    centers: Floats  # Center frequencies of the filters in Hz, (num_mel_bins,).
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,9 @@ class Plan:
 class MelTable:
     """The mel filters of one VTLN factor."""
 
-    first: tuple[int, ...]  # the FFT bin with each filter's first weight
-    weights: tuple[Floats, ...]  # the weights of each filter, from this bin on
-    loudness: Floats  # PLP's factor on each filter's energy
+    first: tuple[int, ...]  # The FFT bin with each filter's first weight.
+    weights: tuple[Floats, ...]  # The weights of each filter, from this bin on.
+    loudness: Floats  # PLP's factor on each filter's energy.
 
 
 @functools.lru_cache(maxsize=64)

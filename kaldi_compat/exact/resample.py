@@ -27,9 +27,9 @@ MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They ta
 class Filters:
     """Filters of the output samples of one period, after which samples of both rates coincide again."""
 
-    period: int  # number of input samples in a period
-    first: tuple[int, ...]  # first input sample of each filter, relative to the period's start
-    weights: tuple[Floats, ...]  # the filters, which may differ in length by one
+    period: int  # Number of input samples in a period.
+    first: tuple[int, ...]  # First input sample of each filter, relative to the period's start.
+    weights: tuple[Floats, ...]  # The filters, which may differ in length by one.
 
     def find_first(self, output: int) -> int:
         """Return the first input sample of the filter of an output sample."""
@@ -92,12 +92,12 @@ def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.fl
 class PeriodFilters:
     """The filters of one period as tables of equal length, for tensors."""
 
-    period: int  # number of input samples in a period
-    phases: int  # number of output samples in a period. Each output sample has its own filter.
-    first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
-    reach: int  # number of input samples from ``first`` to the end of the last filter
-    starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
-    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero
+    period: int  # Number of input samples in a period.
+    phases: int  # Number of output samples in a period. Each output sample has its own filter.
+    first: int  # First input sample of the first filter, relative to the start of the period: 0 or less.
+    reach: int  # Number of input samples from ``first`` to the end of the last filter.
+    starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``.
+    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero.
 
     @classmethod
     def from_filters(cls, filters: Filters) -> PeriodFilters:

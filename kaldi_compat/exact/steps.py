@@ -80,7 +80,7 @@ def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
 
 
 def _maximum(x: Floats, minimum: np.float32) -> Floats:
-    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN
+    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN.
 
 
 def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
@@ -218,6 +218,6 @@ def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Replace C0 by the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
+        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0.
     higher = cepstra[:, 1:]
     return np.concatenate((higher, first[:, None]) if plan.htk_compat else (first[:, None], higher), -1)

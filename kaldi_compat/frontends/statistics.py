@@ -161,8 +161,10 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
 
 
 def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
-    if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
-        raise FeatureError(f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.shape}")
+    if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2 or matrix.dtype.kind not in "fiu":
+        raise FeatureError(
+            f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.dtype} of shape {matrix.shape}"
+        )
     wide = matrix.astype(np.float64)
     return _convert_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
 

@@ -34,8 +34,8 @@ def check_lengths(
         The lengths as a tensor or array of the batch's type; a tensor stays on its device. None for None.
 
     Raises:
-        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
-            tensor on another device are not checked, to avoid a wait, and neither are those of a traced tensor.
+        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of
+            tensors on other devices are not checked, to avoid a wait. Traced tensors have no values to check.
     """
     if lengths is None:
         return None

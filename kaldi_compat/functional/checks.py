@@ -108,7 +108,7 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: how to pass a sampling rate, for the error if ``lengths`` is a rate.
+        advice: advice on the sampling rate, for the error if ``lengths`` is a rate.
 
     Raises:
         AudioError: ``lengths`` is not None.
@@ -143,7 +143,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     try:
         values = vtln_warp.tolist() if hasattr(vtln_warp, "tolist") else vtln_warp
         factors = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)
@@ -194,10 +194,10 @@ def check_list(
 class CheckedAudio(NamedTuple):
     """Checked audio."""
 
-    samples: Any  # (T,) or (B, T): an array or a tensor
-    lengths: Any = None  # number of valid samples in each row; None if all samples are valid
-    warps: Warps = 1.0  # one VTLN factor, or one for each row
-    tracing: Tracing = UNTRACED  # recorders of the operations on the samples
+    samples: Any  # (T,) or (B, T): an array or a tensor.
+    lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
+    warps: Warps = 1.0  # One VTLN factor, or one for each row.
+    tracing: Tracing = UNTRACED  # Recorders of the operations on the samples.
 
 
 class AudioFeature:

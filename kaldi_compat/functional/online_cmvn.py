@@ -77,14 +77,14 @@ class OnlineCmvn:
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._seen = self._no_statistics  # statistics of the speaker's frames so far
+        self._seen = self._no_statistics  # Statistics of the speaker's frames so far.
         self.end_utterance()
 
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
-        self._speaker = self._seen  # statistics of earlier utterances
-        self._sums = self._no_sums  # sums and sums of squares of the frames in the window
-        self._recent = self._no_frames  # the frames in the window
+        self._speaker = self._seen  # Statistics of earlier utterances.
+        self._sums = self._no_sums  # Sums and sums of squares of the frames in the window.
+        self._recent = self._no_frames  # The frames in the window.
 
     def __call__(self, features: Floats) -> Floats:
         """Normalize the next frames of the utterance.
@@ -198,7 +198,7 @@ class OnlineCmvn:
         The frames are added in Kaldi's order.
         """
         size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
-        steps = np.zeros((frames, 2, 2, dim))  # for each frame, terms that enter the window and terms that leave it
+        steps = np.zeros((frames, 2, 2, dim))  # Terms that enter the window of each frame, and terms that leave it.
         steps[:, 0] = self._make_terms(x[known:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)

@@ -211,10 +211,10 @@ def reverberate(
     xp = get_namespace(signal)
     check_samples(signal)
     samples = signal.shape[-1]
-    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
-        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if impulse_response is not None and impulse_response.ndim != 1:
         raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
+    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
+        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
     power_before = speech_power = compute_power(signal)

@@ -59,6 +59,13 @@ def _multiply(a: Array, b: Array) -> Array:
     return astype(float64(a) @ float64(b), a.dtype)
 
 
+def _check_matrices(*transforms: Array) -> None:
+    """Raise FeatureError for a transform that is a vector or a number."""
+    for transform in transforms:
+        if transform.ndim < 2:
+            raise FeatureError(f"a transform must be a matrix, but has the shape {tuple(transform.shape)}")
+
+
 def log_determinant(transform: Array, dim: int) -> float:
     """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
@@ -93,6 +100,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """
+    _check_matrices(a, b)
     rows, columns = b.shape[-2], a.shape[-1]
     if rows == 0 or columns == 0:
         raise FeatureError("a transform must not be an empty matrix")
@@ -129,6 +137,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
     [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
     """
+    _check_matrices(transform)
     *batch, dim, columns = transform.shape
     if new_dimension < dim:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
@@ -161,6 +170,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
     >>> full_lda(np.array([[7.0, 8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[7.0, 8.0], [3.0, 4.0]]
     """
+    _check_matrices(lda_mllt, lda)
     rows, columns = lda.shape
     if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
         raise FeatureError(

@@ -66,13 +66,16 @@ def compute_vad(
         ``(..., frames)`` of the features' dtype: 1 for voiced, 0 for unvoiced.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+        FeatureError: the shape is not ``(..., frames, dim)``, there are no columns, the features are integers, or the
+            lengths do not match.
 
     >>> import numpy as np
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
     [1.0, 1.0, 0.0, 1.0]
     """
     lengths = check_features(features, lengths)
+    if features.shape[-1] == 0:
+        raise FeatureError("features without columns have no log energy: pass features whose first column is an energy")
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
     log_energy = zero_past(features[..., :1], lengths)[..., 0]

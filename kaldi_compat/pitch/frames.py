@@ -39,18 +39,18 @@ class PitchFrames:
     signal; silence precedes and follows the signal.
     """
 
-    signal: Floats  # (samples,): the resampled audio of all utterances
-    starts: Integers  # (utterances,): index of each utterance's first sample
-    lengths: Integers  # (utterances,): number of samples of each utterance
-    rows: Integers  # (utterances + 1,): the first row of each utterance
-    first: int  # first sample of the first frame
-    shift: int  # samples from the start of a frame to the start of the next frame
-    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames
-    # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
+    signal: Floats  # (samples,): the resampled audio of all utterances.
+    starts: Integers  # (utterances,): index of each utterance's first sample.
+    lengths: Integers  # (utterances,): number of samples of each utterance.
+    rows: Integers  # (utterances + 1,): the first row of each utterance.
+    first: int  # First sample of the first frame.
+    shift: int  # Samples from the start of a frame to the start of the next frame.
+    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames.
+    # Two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
     # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
-    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`
-    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
+    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`.
+    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk.
 
     @functools.cached_property
     def c_arguments(self) -> Structure:

@@ -36,9 +36,9 @@ _MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 class InterpolationCounts:
     """Numbers of interpolated frames."""
 
-    frames: int = 0  # number of all frames
-    gaps: int = 0  # number of frames with a pitch of 0, or with the lowest pitch of the grid
-    changed: int = 0  # number of frames that are not gaps and whose pitch was changed
+    frames: int = 0  # Number of all frames.
+    gaps: int = 0  # Number of frames with a pitch of 0, or with the lowest pitch of the grid.
+    changed: int = 0  # Number of frames that are not gaps and whose pitch was changed.
 
 
 def interpolate_linearly(features: Floats) -> Floats:
@@ -118,13 +118,13 @@ def interpolate_smoothly(
 class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
-    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``
-    states: Indices  # (utterances,): number of pitches
-    bottom: Floats  # (rows,): the lowest pitch of each frame
-    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch
-    elsewhere: Floats  # (rows,): half the log probability of any pitch
-    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's
-    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from
+    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
+    states: Indices  # (utterances,): number of pitches.
+    bottom: Floats  # (rows,): the lowest pitch of each frame.
+    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
+    elsewhere: Floats  # (rows,): half the log probability of any pitch.
+    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's.
+    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from.
 
     @classmethod
     def from_features(
@@ -283,7 +283,7 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, including pitches beyond the grid
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # With pitches beyond the grid.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:

@@ -30,12 +30,12 @@ _BLOCK = 32  # NumPy correlates this number of frames at once, which bounds its 
 class Lattice(NamedTuple):
     """Result of the search of some frames."""
 
-    before: States  # (frames, states): previous state on the cheapest path to each state
-    best: States  # (frames,): last state of the cheapest path up to each frame
-    correlation: Floats  # (frames, lags): correlations of the audio, without ballast
-    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`
-    path: States  # (frames,): states of the best path, -1 where they are unknown
-    nccf: Floats  # (frames,): correlation of each frame at the lag of its state
+    before: States  # (frames, states): previous state on the cheapest path to each state.
+    best: States  # (frames,): last state of the cheapest path up to each frame.
+    correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
+    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+    path: States  # (frames,): states of the best path, -1 where they are unknown.
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames from ``begin`` to ``end``."""
@@ -89,7 +89,7 @@ def search(
     Args:
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
-        begin, end: first row to search, and the row after the last one.
+        begin, end: first row to search, and the row after the last row.
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.

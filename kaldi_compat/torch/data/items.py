@@ -57,7 +57,7 @@ class Items:
         """Cut input, alignment and posteriors to the shortest of them, as Kaldi does with --length-tolerance.
 
         Raises:
-            KaldiCompatError: their lengths differ by more than ``tolerance`` frames.
+            KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
         """
         alignment, posteriors = utterance.alignment, utterance.posteriors
         lengths = {"input": len(utterance.input)}

@@ -65,13 +65,9 @@ class NoiseAndReverberation:
     ) -> None:
         if noises is None and impulse_responses is None:
             raise OptionError("pass noises='noise/wav.scp' or impulse_responses='rirs/wav.scp'")
-        probabilities = {
-            "noise_probability": noise_probability,
-            "reverberation_probability": reverberation_probability,
-        }
-        for name, probability in probabilities.items():
+        for name, probability in (("noise", noise_probability), ("reverberation", reverberation_probability)):
             if not 0 <= probability <= 1:
-                raise OptionError(f"{name}={probability} must lie within 0 to 1")
+                raise OptionError(f"{name}_probability={probability} must lie within 0 to 1")
         if not snrs:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)

@@ -185,9 +185,19 @@ def make_kernel_options(
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
-    ``energy`` is 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
-    ``ragged``, ``wide`` and ``banks`` stand for rows of different lengths, 64-bit indices, and several filter banks.
-    ``noise`` is ``Noise.kind``.
+    Args:
+        module: the feature.
+        ragged: True for rows of different lengths.
+        energy: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        noise: ``Noise.kind``.
+        wide: True for 64-bit indices.
+        banks: True for several filter banks.
+
+    Returns:
+        SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
+        in samples; A and LANES are the numbers in ``SHAPES``, FRAMES is the number of frames that a program computes at
+        a time, and ROW the length of a row of spectra. With MAGNITUDE, spectra are magnitudes instead of powers; with
+        MEL, mel energies are computed, and with LOG their logs.
     """
     options: Any = module.options
     a, lanes = SHAPES[module.points]

@@ -55,7 +55,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
 
     Raises:
-        AudioError: the chunk is not a tensor of a valid shape, or a length is invalid.
+        AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
+            slots.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
@@ -150,9 +151,13 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+        """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
         if isinstance(final, bool):
             return np.full(self.slots, final)
-        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+        try:
+            return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+        except (TypeError, ValueError, RuntimeError):
+            raise AudioError(f"final must be a bool, or one bool for each slot, and there are {self.slots}") from None
 
 
 class WindowStream(WindowFlow, Stream[Options]):

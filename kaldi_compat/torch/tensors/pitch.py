@@ -38,7 +38,7 @@ class PitchTables(NamedTuple):
 
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
-        """Return the tables on the CPU."""
+        """Return the tables of a tracker as tensors on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
         tables = (
@@ -113,7 +113,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
-        """Return the schedules of utterances.
+        """Return the numbers of frames and samples of utterances, whose audio arrives in chunks as in Kaldi's tracker.
 
         Args:
             lengths: ``(B,)``: number of samples of each utterance.

@@ -95,6 +95,8 @@ def test_things_that_are_no_statistics_are_refused() -> None:
         Statistics.of(3)
     with pytest.raises(FeatureError, match="must be numbers"):
         Statistics.of(("a", "b"))
+    with pytest.raises(FeatureError, match=r"expected Kaldi statistics .* not <U1 of shape \(2, 3\)"):
+        Statistics.of(np.array([["a", "b", "c"]] * 2))
     with pytest.raises(FeatureError, match="dimension 3 do not fit features of dimension 2"):
         GlobalCmvn(([0.0] * 3, [1.0] * 3))(torch.zeros(4, 2))
     with pytest.raises(FeatureError, match="dimension 3 do not fit features of dimension 2"):
