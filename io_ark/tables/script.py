@@ -462,7 +462,7 @@ class ScriptTable(Mapping[str, Value]):
         try:
             return self._make(key, self._script[key])
         except ArkError as error:
-            error.key = error.key or key
+            error.file, error.key = error.file or self._script.name, error.key or key
             raise
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -28,13 +28,13 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
         labels: (trials,): True, 1 or "target" for target trials, and False, 0 or "nontarget" for nontarget trials.
 
     Raises:
-        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+        OptionError: the shapes differ, a label is invalid, a score is NaN, or all trials are of one kind.
 
     >>> from kaldi_compat import eer
     >>> eer([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], ["target"] * 3 + ["nontarget"] * 3)
     0.3333333333333333
     """
-    values, is_target = parse_trials(scores, labels)
+    values, is_target = _parse_comparable(scores, labels)
     return compute_equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
 
 
@@ -66,12 +66,20 @@ def min_dcf(
         raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
     if not (0 < c_miss < np.inf and 0 < c_fa < np.inf):
         raise OptionError(f"c_miss and c_fa must be above 0 and finite, not {c_miss:g} and {c_fa:g}")
-    values, is_target = parse_trials(scores, labels)
+    values, is_target = _parse_comparable(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
     false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
     costs = c_miss * miss_rates * p_target + c_fa * false_alarm_rates * (1 - p_target)
     return float(costs.min()) / min(c_miss * p_target, c_fa * (1 - p_target))
+
+
+def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
+    """Return the result of :func:`parse_trials`. Refuse NaN, which would count as the largest score."""
+    values, is_target = parse_trials(scores, labels)
+    if invalid := np.flatnonzero(np.isnan(values)).tolist():
+        raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")
+    return values, is_target
 
 
 def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:

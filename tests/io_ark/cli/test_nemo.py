@@ -109,7 +109,10 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
         ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "write start and end in seconds"),
         ({"wav": ""}, "d: has no entries to convert"),
         ({"wav": "u1 r1.wav\n", "segments": ""}, "d: has no entries to convert"),
-        ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1e400\n"}, "a: has the times '0' and '1e400': write start and end"),
+        (
+            {"wav": "u1 r1.wav\n", "segments": "a u1 0 1e400\n"},
+            "d/segments: a: has the times '0' and '1e400': write start and end",
+        ),
         ({"wav": "u1 a|b.wav\n"}, "ark: d/wav.scp: u1: 'a|b.wav' has a '|' in the middle"),
     ],
 )

@@ -83,6 +83,8 @@ def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
         ([1, 2], ["target", "nontrget"], {}, "invalid label .*'nontrget'"),
         ([1, 2], np.array([1, None]), {}, "invalid label None"),
         ([1, 2], np.array(["target", None]), {}, "invalid label None"),
+        ([1, np.nan], [1, 0], {}, r"scores\[1\] is NaN: remove the trial"),
+        ([None, 2], [1, 0], {}, r"scores\[0\] is NaN: remove the trial"),
         ([1, 2], [1, 0], {"c_miss": np.inf}, "c_miss and c_fa must be above 0 and finite, not inf and 1"),
         ([1, 2], [1, 0], {"p_target": 1}, "p_target must be between 0 and 1, not 1"),
         ([1, 2], [1, 0], {"c_fa": 0}, "c_miss and c_fa must be above 0 and finite, not 1 and 0"),
