@@ -221,6 +221,11 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
 
+HELP = (["--help"], ["-h"])
+# Usage of the commands of ``kaldi-compat data`` that are not scripts of Kaldi.
+OTHER_COMMANDS = {"info": "<data-dir>", "install": "[--force] <utils-dir>"}
+
+
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as the command ``kaldi-compat`` does: anywhere on the command line, with two dashes.
 
@@ -270,7 +275,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
-        meanings.update(dict.fromkeys(names.split(", "), " ".join(text.split()).rstrip(".")))
+        meanings.update(dict.fromkeys(names.split(", "), " ".join(text.replace("``", "`").split()).rstrip(".")))
     lines = []
     for name, value in options.items():
         default = str(value).lower() if isinstance(value, bool) else repr(value)
@@ -287,8 +292,8 @@ def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool
         DataDirError: the arguments are invalid, or the script fails.
     """
     if script.style is Style.OWN:
-        if is_command and argv[:1] in (["--help"], ["-h"]):
-            warn(f"Usage: {say.name} {script.usage}")
+        if is_command and argv[:1] in HELP:
+            say.write(f"Usage: {say.name} {script.usage}")
             return 0
         try:
             return script.function(say, argv)
@@ -298,8 +303,8 @@ def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool
     options = script.get_options(with_own=is_command)
     if script.command == "combine" and not is_command:
         say.write(f"{say.name} {' '.join(argv)}")
-    if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
-        warn(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
+    if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
+        (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
@@ -444,6 +449,26 @@ def _refuse_links(folder: str) -> None:
             raise DataDirError(text, base)
 
 
+def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
+    """Run a command that is not a script of Kaldi, and return the exit status."""
+    usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
+    if argv[:1] in HELP:
+        say.write(usage)
+        return 0
+    values, arguments = read_any_options(say, {"force": False} if name == "install" else {}, argv)
+    if len(arguments) != 1:
+        raise DataDirError(usage, status=2)
+    [folder] = arguments
+    if name == "info":
+        from io_ark.data_dir.directory import DataDir
+
+        say.write(repr(DataDir(folder)))
+    else:
+        install(folder, force=bool(values.get("force")))
+        say.write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
+    return 0
+
+
 def run_data_command(argv: list[str]) -> int:
     """Run the command ``kaldi-compat data`` with the arguments ``argv``, and return the exit status."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
@@ -456,23 +481,17 @@ def run_data_command(argv: list[str]) -> int:
             )
             for command, script in commands.items():
                 _write(f"  {command:<20} {script.usage}")
-            _write(f"  {'info':<20} <data-dir>\n  {'install':<20} [--force] <utils-dir>\n")
+            for command, usage in OTHER_COMMANDS.items():
+                _write(f"  {command:<20} {usage}")
+            _write("")
             _write("Every command has --help. install writes launchers of Kaldi's scripts (validate_data_dir.sh, ...).")
             return 0 if argv else 2
         name, arguments = argv[0], argv[1:]
-        if name == "install" and len(set(arguments) - {"--force"}) == 1:
-            [folder] = set(arguments) - {"--force"}
-            install(folder, force="--force" in arguments)
-            _write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
-            return 0
-        if name == "info" and len(arguments) == 1:
-            from io_ark.data_dir.directory import DataDir
-
-            _write(repr(DataDir(arguments[0])))
-            return 0
+        if name in OTHER_COMMANDS:
+            return _run_other_command(say, name, arguments)
         if name not in commands:
-            known = ", ".join((*commands, "info", "install"))
-            raise DataDirError(f"there is no command {name!r} with these arguments: choose from {known}", status=2)
+            known = ", ".join((*commands, *OTHER_COMMANDS))
+            raise DataDirError(f"there is no command {name!r}: choose from {known}", status=2)
         return call(commands[name], say, arguments, is_command=True)
 
     return run_protected(say, run)

@@ -147,8 +147,10 @@ class DeviceExtractor:
 
     def _reduce(self, value: Array) -> Array:
         """Return the mean row of a matrix for ``--pool``, the labels of its rows for ``--kmeans``, or the value."""
-        if value.ndim == 2 and value.dtype == np.float32 and len(value):
+        if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
+            if not len(value):
+                raise ValueError("the matrix is empty, perhaps because the audio is too short: remove the utterance")
             if self.options.pool:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:

@@ -15,7 +15,7 @@ import io_ark
 from io_ark.blocks import ObjectBlock, PackedBlock, WaveBlock, create_block
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
-from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump import packed_batch, spectral_gpu
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
@@ -358,6 +358,19 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     for each in (results[0], results[2]):
         assert isinstance(each, Features)
         np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
+
+
+@pytest.mark.parametrize(
+    ("disabled", "fault", "can_compress"), [("", "", True), ("", "differs", False), ("off", "", False)]
+)
+def test_kernels_that_compress_wrongly_or_are_disabled_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, disabled: str, fault: str, can_compress: bool
+) -> None:
+    pytest.importorskip("triton")
+    compression = pytest.importorskip("kaldi_compat.torch.kernels.compression")
+    monkeypatch.setattr(kernels, "explain_why_disabled", lambda features: disabled)
+    monkeypatch.setattr(compression, "find_compression_fault", lambda device: fault)
+    assert spectral_gpu._can_compress(torch.zeros(1, 2)) is can_compress
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:

@@ -56,6 +56,21 @@ def test_mean_over_many_rows_has_no_rounding_of_32_bits(data: Path) -> None:
     assert all((value == expected).all() for value in arrays(data / "xvector.scp").values())
 
 
+@pytest.mark.parametrize("reduction", ["pool", "kmeans"])
+def test_audio_without_rows_to_reduce_is_said_to_be_too_short(data: Path, tmp_path: Path, reduction: str) -> None:
+    np.save(tmp_path / "centroids.npy", np.eye(2, dtype=np.float32))
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(50, seed=1))
+
+    def cut(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [x[: len(x) // 160 * 160].reshape(-1, 160)[:, :2] for x in samples]
+
+    value = {"pool": "mean", "kmeans": str(tmp_path / "centroids.npy")}[reduction]
+    options: dict[str, Any] = {reduction: value}
+    assert kaldi_compat.dump(data, cut, nj=1, name="cut", **options).failures == (
+        ("spk0-utt001", "the matrix is empty, perhaps because the audio is too short: remove the utterance"),
+    )
+
+
 class Off:
     """Returns a mean that is off by a share in a padded batch."""
 

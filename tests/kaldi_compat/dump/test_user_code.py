@@ -369,6 +369,42 @@ def test_guard_restores_the_streams() -> None:
     assert (sys.stdin, sys.stdout, sys.stderr) == before
 
 
+@pytest.mark.parametrize("number", range(4))
+def test_one_closed_file_of_the_guard_is_an_error(number: int) -> None:
+    """The guard has opened the working directory and copies of the three standard streams."""
+    before, opened = list_open(), list[int]()
+    try:
+        with pytest.raises(DumpError, match=r"^f has closed files of the program: "), guard("f"):
+            opened += sorted(list_open() - before)
+            os.close(opened[number])
+    finally:
+        for descriptor in list_open().intersection(opened):
+            os.close(descriptor)
+    assert len(opened) == 4
+
+
+def list_open() -> set[int]:
+    """Return the open files of this process, without the one that reads the list."""
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+
+BLOCKED = """
+import signal
+from multiprocessing import resource_tracker
+from kaldi_compat.dump.workers import _block_interrupts
+
+with _block_interrupts():
+    resource_tracker.getfd()  # Starting a process calls this, which starts the tracker.
+    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+"""
+
+
+def test_first_worker_starts_with_blocked_interrupts() -> None:
+    """Python 3.11 unblocks ^C when it starts the tracker of resources."""
+    subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=120)
+
+
 SCRIPT = """
 import kaldi_compat
 
