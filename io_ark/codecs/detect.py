@@ -307,9 +307,8 @@ def kind_of(value: Any) -> str:
     array = np.asarray(value)
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
-        raise FormatError(
-            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix"
-        )
+        advice = "the numbers to float32" if array.ndim == 2 else "the array to a vector or a matrix"
+        raise FormatError(f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert {advice}")
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 
