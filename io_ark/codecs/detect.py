@@ -310,10 +310,9 @@ def kind_of(value: Any) -> str:
     array = np.asarray(value)
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
-        raise FormatError(
-            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix "
-            "of numbers"
-        )
+        is_integer_matrix = array.ndim == 2 and array.dtype.kind in "iub"
+        advice = "the numbers to float32" if is_integer_matrix else "the array to a vector or a matrix of numbers"
+        raise FormatError(f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert {advice}")
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 

@@ -187,8 +187,14 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 @contextlib.contextmanager
 def warnings_in_one_line() -> Iterator[None]:
+    """Within this context, print a warning as one line, which names options as on the command line."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        text = str(message).replace("; pass statistics=", "; pass --statistics=")
+        print(f"WARNING: {escape(text)}", file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: print(f"WARNING: {escape(str(message))}", file=sys.stderr)
+        warnings.showwarning = show
         yield
 
 

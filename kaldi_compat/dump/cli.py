@@ -209,6 +209,9 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         OptionError: the options are invalid.
         DumpError: the job cannot be run or resumed.
     """
+    is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
+    is_swapped = is_folder and data in FEATURES and not os.path.isdir(data)
+    require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     has_extractor = bool(extractor) or not options.keys().isdisjoint(SOURCES)

@@ -84,6 +84,8 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: waves(speeds=[NAN]), "speeds=nan must be a positive, finite number"),
     (lambda: waves(speeds=[1e9]), "factors from 0.01 to 100"),
     (lambda: waves(transform=lambda _: None)[0], f"{KEYS[0]}: .* must return tensors, not NoneType"),
+    (lambda: waves(transform=torch.nn.Identity), r"transform=Identity is a class: pass Identity\(\.\.\.\)"),
+    (lambda: waves(transform="mask"), "transform must be a function, not str"),
     (lambda: waves(feature=lambda audio: audio.numpy())[0], f"{KEYS[0]}: .* must return tensors, not ndarray"),
     (lambda: lengths_by("nan"), f"lengths: {KEYS[0]}: expected the length of the utterance, found 'nan'"),
     (lambda: lengths_by("-1"), "found '-1'"),
