@@ -55,9 +55,8 @@ def quote_value(value: object) -> str:
     >>> quote_value(np.float64(1.5)), quote_value("a")
     ('1.5', "'a'")
     """
-    item = getattr(value, "item", None)
-    is_scalar = item is not None and type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
-    return repr(item() if item is not None and is_scalar else value)
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return repr(getattr(value, "item", lambda: value)() if is_scalar else value)
 
 
 def shorten(text: str) -> str:

@@ -113,14 +113,23 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
         ArkError: the table or the entry cannot be read.
     """
     table = parse_table(name)
+    invalid_lines: list[ArkError] = []
     if table.kind == "ark":
         entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
     else:
+
+        def select_line(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
+            for line in lines:
+                if isinstance(line, ArkError):
+                    invalid_lines.append(line)
+                elif line[0] == key:
+                    yield line
+
         with open_input(table.rxfilename, access=access) as opened:
-            lines = _iterate_lines(opened.source)
-            chosen = (line for line in lines if not isinstance(line, ArkError) and line[0] == key)
-            entry = next(_iterate_script(chosen, access), None)
+            entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access), None)
     if entry is None:
+        if invalid_lines:  # An invalid line may have the key.
+            raise invalid_lines[0]
         raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:
         raise entry.error

@@ -69,7 +69,7 @@ class LineSplitter:
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
         """Return the errors of preceding blank lines, and then the key and value of the next line, or an error.
 
-        A blank line returns nothing, because it may be at the end of the file.
+        A blank line after the first line returns nothing, because it may be at the end of the file.
         """
         self._number += 1
         result: tuple[str, str] | FormatError
