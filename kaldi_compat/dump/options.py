@@ -77,7 +77,7 @@ class DumpOptions(BaseOptions):
     )
     verify: bool = option(True, "compare checksums of the archives that --resume keeps; if false, only sizes")
     retry_failed: bool = option(False, "resume, and recreate the archives that have failed utterances")
-    max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
+    max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit", ge=-1)
     cmvn: str = option(
         "", "statistics at the end, as compute-cmvn-stats: speaker (cmvn.scp), global (cmvn.ark), or speaker,global"
     )
@@ -332,6 +332,7 @@ SCOPES = (
     Scope(("allow_pickle",), "--transformers"),
     Scope(("trust_extractor",), "--module, since all other extractors can be compared"),
     Scope(("engine",), "spectral features, and to --preset without --onnx", lambda job: bool(job.spectral)),
+    Scope(("command_timeout",), "jobs that run the commands in wav.scp (--pipes)", lambda job: job.options.pipes),
     Scope(("max_device_memory",), "GPUs (--device=cuda)", lambda job: job.options.on_gpu),
     Scope(("address",), "--runner=ray", lambda job: job.options.runner == "ray"),
     Scope(

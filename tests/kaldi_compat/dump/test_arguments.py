@@ -100,6 +100,7 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
                 ("--readers=ten", "--readers=ten: expected an integer of 32 bits"),
                 ("--readers=1.5", "--readers=1.5: expected an integer of 32 bits"),
                 ("--readers=", "--readers=: expected an integer of 32 bits"),
+                ("--max-failures=-2", "--max-failures must be at least -1, not -2"),
             )
         ],
     ],
@@ -124,6 +125,7 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
             "--no-verify",
         ),
         ("fbank --no-compress", "--compression-method=2"),
+        ("fbank --no-pipes", "--command-timeout=5"),
         ("pitch", "--paste-length-tolerance=3 --engine=torch"),
         ("pitch --pitch-conf=p", "--conf=p"),
         (

@@ -25,8 +25,9 @@ from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemo
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, TaskReader
 from kaldi_compat.dump.shard import group_entries
-from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
+from kaldi_compat.errors import AudioError
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -358,6 +359,25 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     for each in (results[0], results[2]):
         assert isinstance(each, Features)
         np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
+
+
+@pytest.mark.parametrize("error", [AudioError("too short"), MemoryError(), RuntimeError("a mistake")])
+def test_only_mistakes_of_the_program_stop_the_job(error: Exception) -> None:
+    """The cause is isolated by halving a block; other errors are failures of single utterances."""
+
+    def work(part: Audio) -> str:
+        if "b" in part.block.names():
+            raise error
+        return ",".join(part.block.names())
+
+    whole = Audio(4, create_block(list("abcd"), [io_ark.Wave(16000.0, audio(10, i)) for i in range(4)]))
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError, match=r"^a mistake$"):
+            compute_in_halves(work, whole)
+        return
+    first, failure, others = compute_in_halves(work, whole)
+    assert (first, others) == ("a", "c,d")
+    assert isinstance(failure, Failure) and (failure.index, failure.key) == (5, "b")
 
 
 @pytest.mark.parametrize(

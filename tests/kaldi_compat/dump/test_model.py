@@ -71,6 +71,18 @@ def test_audio_without_rows_to_reduce_is_said_to_be_too_short(data: Path, tmp_pa
     )
 
 
+def test_failure_without_torch_is_not_that_of_a_lost_device(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "get_torch_extractors", lambda: None)
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(50, seed=1))
+
+    def strict(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if any(len(x) == 50 for x in samples):
+            raise ValueError("too short")
+        return [x[:3] for x in samples]
+
+    assert kaldi_compat.dump(data, strict, nj=1, name="strict").failures == (("spk0-utt001", "too short"),)
+
+
 class Off:
     """Returns a mean that is off by a share in a padded batch."""
 

@@ -423,6 +423,14 @@ def test_paths_into_a_dictionary_name_only_plain_keys() -> None:
     assert digest_object(Holder(mixed), wing).opaque.keys() == {"value.name.1", "value..1"}
 
 
+def test_standard_streams_are_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input can be read, so that it is not recognized as a log."""
+    with open(os.devnull) as stream, open(os.devnull) as other:
+        monkeypatch.setattr(object_digest, "STREAMS", (sys.stdout, stream))
+        assert not digest_object(Holder([stream]), wing).opaque
+        assert digest_object(Holder([other]), wing).opaque.keys() == {"value.0"}
+
+
 def test_session_of_onnxruntime_is_reported() -> None:
     runtime = pytest.importorskip("onnxruntime")
     assert digest_object(Holder(runtime.SessionOptions()), wing).opaque.keys() == {"value"}

@@ -361,6 +361,15 @@ def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_bloc
         signal.signal(signal.SIGINT, before)
 
 
+def test_interruption_by_the_default_handler_passes_the_guard() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), guard("f"):
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_guard_restores_the_streams() -> None:
     before = sys.stdin, sys.stdout, sys.stderr
     with guard("f"):
