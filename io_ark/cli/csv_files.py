@@ -104,7 +104,8 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
         ) from None
     with np.errstate(over="ignore"):
         narrow = numbers.astype(np.int32 if number_type is int else np.float32)
-    # The text of a number in single precision has fewer digits than its value in double precision.
+    # Single precision is enough if its shortest text is the number in the file. The values would differ even for 0.1,
+    # which neither precision stores exactly.
     is_exact = np.array_equal(narrow.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
     return narrow if is_exact else numbers
 

@@ -119,7 +119,16 @@ class _Split:
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        """Write each line of a file to the parts of its key, which are counted from 0."""
+        """Write each line of a file to the parts that ``parts_of_key`` lists for the key of the line.
+
+        Args:
+            name: name of the file in the directory.
+            parts_of_key: maps keys to numbers of parts, from 0 on. Lines with other keys are dropped.
+            warns: warn of lines that are in no part, or in several parts.
+
+        Raises:
+            DataDirError: a line has no key.
+        """
         path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
         is_unused = is_repeated = False

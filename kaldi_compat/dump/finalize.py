@@ -315,7 +315,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
-            warnings.append("the global CMVN statistics have NaN or infinities, as features do")
+            warnings.append("the global CMVN statistics have NaN or infinities, because some features have them")
     return warnings
 
 

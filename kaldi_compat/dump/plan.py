@@ -159,7 +159,10 @@ def check_inputs(job: Job) -> None:
 
 
 def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that decides the bytes of the archives, to be stored with the plan."""
+    """Return everything that decides the bytes of the archives, to be stored with the plan.
+
+    ``used`` maps names to the paths of additional files that an extractor used in its trial.
+    """
     confs = read_confs(job)
     return {
         "version": VERSION,

@@ -274,16 +274,23 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 
 
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`find_most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
+    """Compute :func:`find_most_probable_paths` of one utterance.
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
     difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
+
+    Args:
+        grids: grids of all utterances.
+        rows: rows of the utterance in ``grids``.
+        states: number of pitches on a grid.
+        reach: largest number of states by which the pitch moves from frame to frame.
+        interval: distance between the pitches of a grid in Hz.
     """
     half = np.float32(0.5)
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # With pitches beyond the grid.
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` impossible pitches on each side.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:

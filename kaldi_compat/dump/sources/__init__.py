@@ -222,7 +222,7 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
             raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "
-                             "return lengths that are at most the number of rows")  # fmt: skip
+                             "return lengths from 0 to the number of rows")  # fmt: skip
         entries[i] = entries[i][:length]
     return entries
 

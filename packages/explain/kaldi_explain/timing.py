@@ -95,10 +95,11 @@ class Pattern:
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _find_best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return one or two timings whose rows are ``shift`` samples apart, the best first.
+        """Return one or two timings with ``shift`` samples from row to row, the best first.
 
-        The second timing differs from the first by several frames. Delays of the whole audio (``is_whole``) reduce the
-        score that selects the timings.
+        The second timing begins more than three rows before or after the first. With ``is_whole``, the array is assumed
+        to cover the whole audio, so timings that begin earlier or later than the audio are less likely to be selected.
+        Otherwise, the array may cover a part of the audio, and all timings within the audio are equally likely.
         """
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
