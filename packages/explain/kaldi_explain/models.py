@@ -206,7 +206,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), shift)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute the features (frames, columns) with kaldi-compat's engine. ``changes`` overrides options of the model."""
+        """Compute features (frames, columns) with kaldi-compat's engine. ``changes`` overrides options of the model."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
