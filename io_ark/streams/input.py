@@ -51,7 +51,8 @@ class Input(AbstractContextManager["Input"]):
         """Close the input after all bytes have been read, and raise :class:`PipeError` if a pipe's command failed."""
         status = self.close()
         if status:
-            raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
+            text = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
+            raise PipeError(text, file=self.source.name)
 
     def __exit__(self, kind: object, *_: object) -> None:
         status = self.close()

@@ -294,14 +294,14 @@ def _measure_lines(path: Path) -> Sequence[int]:
         for line_number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
             if blank and key:
-                raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line: remove the line")
+                raise DumpError(f"{path}, line {blank}: a blank line precedes a key: remove the line")
             if not key:
                 blank = blank or line_number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
                 raise DumpError(f"{path}, line {line_number}: {_describe_fault(key)}")
             if not values:
-                fault = f"expected a key and more, not {_format_key(key)}: complete the line"
+                fault = f"nothing follows the key {_format_key(key)}: complete the line"
                 raise DumpError(f"{path}, line {line_number}: {fault}")
             lengths.append(len(line))
             ordered &= previous < key

@@ -117,13 +117,16 @@ def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArr
 
 
 def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
-    """Return the equal error rate, a proportion, and its threshold.
+    """Return the equal error rate, from 0 to 1, and its threshold, without interpolation (Kaldi: ComputeEer).
+
+    The threshold is the lowest target score at which the share of rejected targets reaches the share of accepted
+    nontargets, or the highest target score if there is none.
 
     Args:
         targets, nontargets: scores, ascending.
     """
-    places = np.arange(len(targets) - 1)
-    above = (len(nontargets) * places * 1.0 / len(targets)).astype(np.int64)
-    beaten = nontargets[np.maximum(len(nontargets) - 1 - above, 0)] < targets[:-1]
-    place = int(np.argmax(beaten)) if beaten.any() else len(targets) - 1
-    return place / len(targets), float(targets[place])
+    rejected = np.arange(len(targets) - 1)
+    accepted = (len(nontargets) * rejected * 1.0 / len(targets)).astype(np.int64)  # At the same error rate.
+    is_reached = nontargets[np.maximum(len(nontargets) - 1 - accepted, 0)] < targets[:-1]
+    index = int(np.argmax(is_reached)) if is_reached.any() else len(targets) - 1
+    return index / len(targets), float(targets[index])
