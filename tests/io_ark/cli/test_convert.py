@@ -29,6 +29,7 @@ import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, find_format
+from io_ark.streams.unfinished import choose_temporary_name
 from tests.support.ark_program import Ark
 from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
@@ -550,6 +551,14 @@ def test_what_killed_conversions_left_is_removed_and_named(target: str, ark: Ark
     assert "unfinished" in said and "that killed conversions left" in said
     assert not list(Path().glob("*unfinished*"))
     same(dict(io_ark.read("ark:feats.ark")))
+
+
+def test_files_of_a_running_conversion_are_left(ark: Ark) -> None:
+    name = choose_temporary_name(Path("o.npz"))
+    running = name.with_name(name.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
+    running.write_text("half")
+    assert "removed" not in ark("convert feats.ark o.npz").err
+    assert running.read_text() == "half"
 
 
 def test_links_at_and_in_the_target_are_replaced(target: str, ark: Ark) -> None:

@@ -345,6 +345,15 @@ def test_blocks_of_numbers_are_written_as_entries(kind: io_ark.Kind, dtype: Any,
     assert (tmp_path / "a.scp").read_text() == (tmp_path / "b.scp").read_text().replace("b.ark", "a.ark")
 
 
+def test_script_file_of_a_block_of_large_matrices_points_to_them(tmp_path: Path) -> None:
+    matrices = {f"u{i}": np.random.default_rng(i).normal(size=(90 + i, 100)).astype(np.float32) for i in range(3)}
+    with io_ark.Writer[Any](f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind="matrix") as writer:
+        writer.write_block(ArrayBlock.from_arrays([*matrices], [*matrices.values()]))
+    for key, matrix in io_ark.load_scp(f"{tmp_path}/a.scp").items():
+        np.testing.assert_array_equal(matrix, matrices.pop(key))
+    assert not matrices
+
+
 def test_single_file_may_replace_files_of_a_script_but_no_archive(tmp_path: Path) -> None:
     matrix, script = tmp_path / "a.mat", tmp_path / "list.scp"
     io_ark.save(f"{matrix}", np.eye(2, dtype=np.float32))
