@@ -305,3 +305,4 @@ def test_table_has_a_row_for_each_pair_of_texts() -> None:
     rows = "<tr><td>a</td><td>b &lt; c</td></tr><tr><td>d</td><td>1</td></tr>"
     assert report.draw_table([("a", "b < c"), ("d", "1")]) == f"<table>{rows}</table>"
     assert report.draw_table([]) == ""
+    assert [report._describe_rest(count) for count in (-1, 0, 1)] == ["", "", '<p class="note">and 1 more</p>']

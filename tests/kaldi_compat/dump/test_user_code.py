@@ -19,6 +19,7 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import workers
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.options import Job, Layout
 from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard
 from kaldi_compat.dump.workers import describe_ending
 from tests.support.dump_data import dump, make_data
@@ -386,6 +387,18 @@ def test_undisturbed_dump_starts_only_the_workers_that_it_needs(
     monkeypatch.setattr(workers, "count_cores", lambda: 2)
     assert dump(make_data(tmp_path, 4), "--shard-utterances=2", nj=2) == 0
     assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("extractor", "error"), [(print, OSError("no process is left")), (None, ValueError("a mistake in the program"))]
+)
+def test_only_errors_of_an_object_are_explained_by_pickling(
+    tmp_path: Path, extractor: object, error: Exception
+) -> None:
+    job = Job(Layout.from_paths(tmp_path, "fbank"), extractor=extractor)
+    with pytest.raises(type(error)) as caught, workers._explain_pickling(job):
+        raise error
+    assert caught.value is error
 
 
 def test_guard_restores_the_streams() -> None:
