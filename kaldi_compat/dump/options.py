@@ -299,7 +299,7 @@ def get_spectral_part(feature: str) -> str:
 
 
 class Scope(NamedTuple):
-    """The jobs in which options have an effect. A source may use further options (``used_options``)."""
+    """The jobs in which options have an effect. A source may use further options (``list_used_options``)."""
 
     options: tuple[str, ...]  # Names of the options.
     text: str  # Completes the sentence "it applies only to ...".
@@ -323,11 +323,7 @@ SCOPES = (
     ),
     Scope(("compression_method",), "compressed archives (--compress)", lambda job: job.options.compress),
     Scope(("pool", "kmeans"), "extractors such as --preset and --transformers", lambda job: bool(job.source)),
-    Scope(
-        ("dtype",),
-        "--transformers, --module, and --preset that torch computes",
-        lambda job: job.source == "preset" and not job.options.uses_numpy,
-    ),
+    Scope(("dtype",), "--transformers, --module, and --preset that torch computes"),
     Scope(("compile",), "--transformers and --module"),
     Scope(("allow_pickle",), "--transformers"),
     Scope(("trust_extractor",), "--module, since all other extractors can be compared"),

@@ -93,6 +93,11 @@ class ExtractorSource(ABC):
         """Return the name of the extractor as a part of file names, from the value of the option."""
         return Path(value).stem
 
+    @classmethod
+    def list_used_options(cls, options: DumpOptions) -> set[str]:
+        """Return the names of the options that have an effect beside ``options``."""
+        return set(cls.used_options)
+
     def make_local_job(self) -> Job:
         """Download a model if necessary, and return the job with the local path."""
         return self.job

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.dump.options import CPU
+from kaldi_compat.dump.options import CPU, DumpOptions
 from kaldi_compat.dump.sources import (
     ALONE,
     NO_DIGESTS,
@@ -26,8 +26,13 @@ class PresetSource(ExtractorSource):
     """A preset by its name or file, with optional statistics."""
 
     option = "preset"
-    used_options = ("engine",)
+    used_options = ("engine", "dtype")
     is_decided_by_files = True
+
+    @classmethod
+    def list_used_options(cls, options: DumpOptions) -> set[str]:
+        """Return the names without the precision of models if NumPy computes the front end."""
+        return super().list_used_options(options) - ({"dtype"} if options.uses_numpy else set())
 
     def list_files(self) -> dict[str, Path]:
         """Return the file of a preset of the user, and the file of the statistics."""

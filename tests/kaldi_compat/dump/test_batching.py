@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark.blocks import ObjectBlock, PackedBlock, WaveBlock, create_block
 from io_ark.codecs import codec
+from io_ark.codecs.compressed import CompressionMethod
 from io_ark.streams import BytesSource
 from kaldi_compat.dump import packed_batch, spectral_gpu
 from kaldi_compat.dump.encode import Encoder
@@ -359,6 +362,19 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     for each in (results[0], results[2]):
         assert isinstance(each, Features)
         np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
+
+
+def test_kernels_compress_matrices_that_have_rows_and_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    compression = pytest.importorskip("kaldi_compat.torch.kernels.compression")
+    chosen: list[list[int]] = []
+    monkeypatch.setattr(spectral_gpu, "_can_compress", lambda features: True)
+    monkeypatch.setattr(compression, "compress_rows", lambda _, places, method: chosen.extend(places.tolist()) or [])
+    computer = PackedComputer.__new__(PackedComputer)
+    computer.method = CompressionMethod(1)
+    row: Any = SimpleNamespace(counts=np.array([0, 1, 2, 1 << 28]), first_frames=np.array([0, 0, 5, 9]))
+    assert computer._compress(torch.zeros(1, 23), row) == []
+    assert chosen == [[0, 1], [5, 2]]
 
 
 @pytest.mark.parametrize("error", [AudioError("too short"), MemoryError(), RuntimeError("a mistake")])

@@ -410,6 +410,13 @@ def test_call_from_python_writes_logs_and_archives_where_it_is_told(data: Path, 
     ]
     assert (tmp_path / "logs/dump_fbank_train.1.json").exists()
     assert not (data / "log").exists() and not (data / "data").exists()
+    assert outcome.statistics is None  # All features would have to be read.
+
+
+@pytest.mark.parametrize("levels", ["speaker,global", ["speaker", "global"], ("speaker", "global")])
+def test_call_from_python_takes_a_list_as_a_sequence_or_a_string(data: Path, levels: object) -> None:
+    assert kaldi_compat.dump(data, "fbank", nj=1, cmvn=levels).statistics is not None
+    assert (data / "cmvn.scp").exists() and (data / "cmvn.ark").exists()
     assert len(matrices(data / "feats.scp")) == 12
 
 

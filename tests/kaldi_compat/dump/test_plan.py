@@ -133,6 +133,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
         ("\ufeffa x.wav\nb y.wav\n", "line 1: the file starts with a byte order mark"),
         ("a x.wav\nb y.wav\nb z.wav\n", "line 3: b occurs a second time"),
+        ("a x.wav\nb\x01 y.wav\n", "line 2: the key 'b.x01' has a control character, which no table can hold: rename"),
         ("a x.wav\nb\n", "line 2: nothing follows the key 'b'"),
         ("a x.wav\n\nb y.wav\n", "line 2: a blank line precedes a key"),
     ],

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -172,6 +173,12 @@ def test_preset_of_the_user_is_compared_whatever_its_name(data: Path, tmp_path: 
     assert "--preset changed since the plan" in refused(*arguments, "--resume")  # All archives are complete.
     next((data / "log").glob("*.2.json")).unlink()
     assert "--preset changed since the plan" in refused(*arguments, "--resume")
+
+
+def test_warnings_of_a_source_are_printed_whatever_filters_the_caller_has(data: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "normalizes by statistics" in said("--preset=wenet", str(data))
 
 
 def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> None:

@@ -17,9 +17,12 @@ import pytest
 
 import io_ark
 import kaldi_compat
+from kaldi_compat.dump import workers
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.user_code import Interrupted, guard
+from kaldi_compat.dump.options import Job, Layout
+from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard
 from kaldi_compat.dump.workers import describe_ending
+from tests.support.dump_data import dump, make_data
 from tests.support.extractors import arrays, module_data
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
@@ -368,6 +371,34 @@ def test_interruption_by_the_default_handler_passes_the_guard() -> None:
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_signal_without_a_name_is_a_number() -> None:
+    assert (get_signal_name(9), get_signal_name(200)) == ("SIGKILL", "signal 200")
+
+
+def test_undisturbed_dump_starts_only_the_workers_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that die are replaced, so that the result alone does not show it."""
+    started: list[object] = []
+    start = workers._start_worker
+    monkeypatch.setattr(workers, "_start_worker", lambda *arguments: started.append(arguments) or start(*arguments))
+    monkeypatch.setattr(workers, "count_cores", lambda: 2)
+    assert dump(make_data(tmp_path, 4), "--shard-utterances=2", nj=2) == 0
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("extractor", "error"), [(print, OSError("no process is left")), (None, ValueError("a mistake in the program"))]
+)
+def test_only_errors_of_an_object_are_explained_by_pickling(
+    tmp_path: Path, extractor: object, error: Exception
+) -> None:
+    job = Job(Layout.from_paths(tmp_path, "fbank"), extractor=extractor)
+    with pytest.raises(type(error)) as caught, workers._explain_pickling(job):
+        raise error
+    assert caught.value is error
 
 
 def test_guard_restores_the_streams() -> None:
