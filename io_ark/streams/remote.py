@@ -9,6 +9,7 @@ file come from one version of the file.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -468,6 +469,8 @@ class Upload:
     def discard(self) -> None:
         """Cancel the upload, so that nothing appears at the URL."""
         self._run(self._file.discard)
+        with contextlib.suppress(AttributeError):
+            self._file.closed = True  # s3fs leaves the file open, and its finalizer would print an error.
 
     def finish(self) -> None:
         """Send the last bytes and complete the file."""
