@@ -18,19 +18,27 @@ PACKAGES := $(foreach folder,$(wildcard packages/*/pyproject.toml),--editable $(
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-.PHONY: demo test test-all test-product lint types unit generate docs wheels clean
+# The tests that `make test` skips because a library is not installed, one on a line.
+SKIPPED := $(VENV)/skipped.txt
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+.PHONY: demo test test-rest test-all test-product lint types unit generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/examples/demo.sh demo
 
 test: lint types unit
 
-# The same with the libraries that take 1.5 GB more, so that fewer tests are skipped.
-test-all: $(VENV)/test-all.stamp test
+# Installs libraries that take 1.5 GB more, and runs the tests that `make test` skipped without them.
+test-rest: $(VENV)/test-all.stamp
+	if [ -s $(SKIPPED) ]; then $(PYTEST) @$(SKIPPED); fi
+
+test-all: test
+	$(MAKE) test-rest
 
 # The tests of io_ark and kaldi_compat, without those of packages/.
 test-product: lint types
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
+	$(PYTEST) tests
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -40,7 +48,7 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy $(if $(PACKAGES),,-p io_ark -p kaldi_compat)
 
 unit: $(VENV)/test.stamp
-	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	$(PYTEST) --list-skipped=$(SKIPPED)
 
 # What type checkers and ctypes read (*.pyi, signatures.txt); a test fails when it is stale.
 generate: $(VENV)/test.stamp

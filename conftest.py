@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -55,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-supported", action="store_true", help="write what the tests of this run verified to docs/supported.md"
     )
+    parser.addoption("--list-skipped", metavar="FILE", help="write the tests that lack a library to FILE, for @FILE")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -93,6 +95,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if (machine := config.getoption("--machine")) != "interpreter":
         terminalreporter.write_line(f"{machine}: {ptx_emulator.summary()}")
+    if target := config.getoption("--list-skipped"):
+        missing = re.compile("could not import|not installed")
+        reports = terminalreporter.stats.get("skipped", [])
+        names = {report.nodeid for report in reports if missing.search(str(report.longrepr))}
+        Path(target).write_text("".join(f"{name}\n" for name in sorted(names)), "utf-8")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -83,7 +83,7 @@ def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
 
 
 def list_readers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
-    """Return the contestants of each task, by its name."""
+    """Return the reading tasks by name, each with the work of every library."""
     works: dict[str, dict[str, Work]] = {}
     for name in tables:
         ark, scp = f"{folder}/{name}.ark", f"{folder}/{name}.scp"
@@ -113,7 +113,7 @@ def list_readers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, d
 
 
 def list_writers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
-    """Return the contestants of each task of writing, by its name."""
+    """Return the writing tasks by name, each with the work of every library."""
     out = f"{folder}/out.ark"
     matrices, ints, few = tables["float"], tables["ints"], tables["text"]
     method = kaldi_native_io.CompressionMethod.kSpeechFeature
@@ -148,7 +148,7 @@ def list_writers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, d
 
 
 def measure_other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
-    """Return the contestants for about 100,000 numbers of each other kind of object, in binary and in text."""
+    """Return the tasks for each other kind of object by name: about 100,000 numbers, in binary and in text."""
     rng = np.random.default_rng(2)
 
     def posterior(max_pairs: int) -> list[list[tuple[int, float]]]:
@@ -193,7 +193,7 @@ def measure_other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
 
 
 def measure_small_objects(folder: Path) -> dict[str, dict[str, Work]]:
-    """Return the contestants for vectors of 256 numbers (x-vectors) that are read and written one by one."""
+    """Return the tasks for vectors of 256 numbers (x-vectors) that are read and written one by one, by name."""
     values = np.random.default_rng(3).standard_normal((len(KEYS), 256)).astype(np.float32)
     vectors = dict(zip(KEYS, values, strict=True))
     ark, scp, out = f"{folder}/xvector.ark", f"{folder}/xvector.scp", f"{folder}/out.ark"
@@ -238,7 +238,7 @@ Times = dict[str, dict[str, float]]
 
 
 def measure(works: dict[str, dict[str, Work]], folder: Path, rounds: int, clock: Callable[[], float]) -> Times:
-    """Return the least seconds of each contestant of each work."""
+    """Measure all tasks in turns, and return the least seconds of each library by task. Print a line for each task."""
     times: Times = {}
     for name, candidates in works.items():
         times[name] = least = measure_least_times(candidates, rounds, clock, partial(folder.glob, "out.ark*"))
@@ -248,7 +248,7 @@ def measure(works: dict[str, dict[str, Work]], folder: Path, rounds: int, clock:
 
 
 def format_milliseconds(seconds: float | None) -> str:
-    """Return a time as it is shown; nothing for what was not measured."""
+    """Format seconds as milliseconds. None, which stands for a missing measurement, becomes an empty string."""
     return "" if seconds is None else f"{1000 * seconds:.1f}"
 
 
@@ -270,7 +270,7 @@ def print_tables(times: Times) -> None:
     ]
     columns = ["a small object", "the original: µs", "ours: µs"]
     report("small-objects", Table(COMMAND, columns, rows, [["times", columns[1], columns[2]]]))
-    # Works with a peer of one kind alone are named "read int lists text".
+    # The tasks of other kinds, such as "read int lists text", are those that kaldi_native_io alone also performs.
     names = [
         name for name, least in times.items() if set(least) == {OURS, "kaldi_native_io"} and name.startswith("read ")
     ]
@@ -288,7 +288,7 @@ def print_tables(times: Times) -> None:
 
 
 def open_long_script(folder: Path, lines: int) -> None:
-    """Write a script file with this many lines, open it, and look keys up."""
+    """Write a script file with this number of lines, open it, look keys up, and print the figures."""
     path = folder / "long.scp"
     with open(path, "w") as out:
         for begin in range(0, lines, 100_000):
@@ -311,6 +311,7 @@ def open_long_script(folder: Path, lines: int) -> None:
 
 
 def main() -> None:
+    """Measure the tasks, and print the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--lines", type=int, default=10_000_000)

@@ -141,7 +141,7 @@ def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str
 
 
 def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> float:
-    """Return the share of the pairs of utterances in a later batch that were in one batch before."""
+    """Return the share of all pairs of utterances in the batches ``later`` that also share a batch in ``batches``."""
     batch_of = {utterance: number for number, batch in enumerate(batches) for utterance in batch}
     together = pairs = 0
     for batch in later:
@@ -151,7 +151,7 @@ def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> fl
 
 
 def measure_peak_megabytes() -> float:
-    """Return the peak memory of this process."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -3,7 +3,8 @@
 Run ``python -m benchmarks.c_header [FLAGS OF THE COMPILER]`` where a C compiler and kaldi_native_fbank are installed.
 Each round computes all rows once, in turns, so that a busy machine slows all of them; the best of the rounds counts.
 Audio is given as memory to the header and as an array to kaldi-native-fbank, whose binding converts it sample by
-sample: the time of that, measured with frames 29 s apart, is subtracted. Its features stay in C++.
+sample. The time of this conversion, measured with frames 29 s apart, is subtracted. The features of kaldi-native-fbank
+stay in C++.
 """
 
 from __future__ import annotations

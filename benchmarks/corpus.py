@@ -60,6 +60,7 @@ def write_short_pieces(folder: Path, like: Path, count: int) -> Path:
 
 
 def _make_speech_like(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Return ``count`` int16 samples of voiced harmonics with a varying pitch and envelope, plus noise."""
     time = np.arange(count) / RATE
     pitch = 120 + 40 * np.sin(2 * np.pi * rng.uniform(0.2, 0.8) * time)
     phase = 2 * np.pi * np.cumsum(pitch) / RATE

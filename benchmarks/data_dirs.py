@@ -3,7 +3,8 @@
 python benchmarks/data_dirs.py --kaldi DIR [--utterances 1000000] [--only REGEX]
 
 DIR is a checkout of Kaldi, whose scripts need no compiled program here; sox must be on PATH. Each job gets a new copy
-of a directory without faults. "Same" says whether all files and the standard output are. Without --kaldi only ours run.
+of a directory without faults. The column "same" says whether all files and the standard output are equal to Kaldi's.
+Without --kaldi, only our scripts run.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def run_in_new_folder(command: str, utils: Path, start: Path, place: Path) -> tu
 
 
 def list_files(place: Path) -> dict[str, bytes]:
-    """Return the files of a folder that a job leaves for others."""
+    """Return the contents of the files in the folder of a job by name, without logs, backups and settings."""
     paths = (path for path in place.rglob("*") if path.is_file() and "utils" not in path.parts)
     names = {str(path.relative_to(place)): path for path in paths}
     hidden = ("stderr", "path.sh", "log", ".backup", "q/")
@@ -126,6 +127,7 @@ def list_files(place: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
+    """Run the jobs, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--kaldi", type=Path)
     parser.add_argument("--utterances", type=int, default=1_000_000)

@@ -137,6 +137,7 @@ def measure_short_utterances(work: Path, count: int, jobs: int, runs: int) -> No
 
 
 def main() -> None:
+    """Measure dumps, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

@@ -373,7 +373,7 @@ def list_transformers_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Cas
 
 
 def list_nemo_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
-    """Yield what NeMo's FilterbankFeatures compute, by its formula."""
+    """Yield the features of NeMo's FilterbankFeatures, computed by their formula."""
     librosa = import_library("librosa")
     if librosa is None:
         return
@@ -518,7 +518,7 @@ def make_random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, 
 
 
 def list_unrelated_cases() -> Iterator[Case]:
-    """Yield random arrays."""
+    """Yield random arrays, which explain has to refuse."""
     for name, array, samples, rate in make_random_arrays(56, seed=1):
         yield Case("random", name, lambda a=array: a, samples, rate, REFUSED)
 
@@ -560,7 +560,7 @@ def report(cases: Iterable[Case], only: str = "") -> None:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of answers or, with ``--random``, the random arrays that are explained."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
     parser.add_argument("--random", type=int, default=0)

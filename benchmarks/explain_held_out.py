@@ -43,7 +43,7 @@ AFTER = ("mean", "variance", "base 10", "decibels", "transposed", "part", "lfr",
 
 
 def make_recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
-    """Yield audio without end, and its rate."""
+    """Yield recordings (T,) and their rates in Hz, without end."""
     known = load_speech()
     while True:
         if rng.random() < 0.5:  # Mix two recordings.
@@ -73,7 +73,7 @@ def make_recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
 
 
 def window_of(name: str, size: int, periodic: bool) -> Array:
-    """Return a window."""
+    """Return the window ``name`` (size,)."""
     turn = 2 * np.pi * np.arange(size) / (size if periodic else size - 1)
     shapes = {"povey": (0.5 - 0.5 * np.cos(turn)) ** 0.85, "hamming": 0.54 - 0.46 * np.cos(turn), "ones": np.ones(size),
               "hann": 0.5 - 0.5 * np.cos(turn),
@@ -147,7 +147,7 @@ def compute_features(samples: Array, rate: int, kind: str, columns: int, options
 
 
 def apply_step(array: Array, name: str, rng: np.random.Generator) -> tuple[Array, str]:
-    """Return features after a step, and words for it."""
+    """Return features after the step ``name``, and words of the answer that name the step ("a|b" for one of two)."""
     frames, dim = array.shape
     if name == "part":
         first = int(rng.integers(2, frames // 3))
@@ -182,7 +182,7 @@ def apply_step(array: Array, name: str, rng: np.random.Generator) -> tuple[Array
 
 
 def make_cases(seed: int, count: int) -> Iterator[Case]:
-    """Yield arrays."""
+    """Yield ``count`` arrays, whose options, mistakes, steps and audio are drawn at random."""
     rng = np.random.default_rng(seed)
     audio = make_recordings(rng)
     for number in range(count):

@@ -33,7 +33,7 @@ def export_preset(name: str, dft: str, folder: str) -> onnxruntime.InferenceSess
 
 
 def measure_preset(name: str, rounds: int) -> list[float]:
-    """Return the seconds of each contestant on one preset."""
+    """Return the least seconds for a preset: both graphs, then the modules with the torch and the fastest engine."""
     with tempfile.TemporaryDirectory() as folder:
         graphs = [export_preset(name, dft, folder) for dft in ("matmul", "fft")]
     modules = [Frontend.from_preset(name, engine=engine) for engine in ("torch", "auto")]
@@ -45,6 +45,7 @@ def measure_preset(name: str, rounds: int) -> list[float]:
 
 
 def main() -> None:
+    """Measure the presets, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
     chosen = parser.parse_args()

@@ -5,8 +5,8 @@ python benchmarks/extractors.py [--utterances 60] [--runs 3] [--espnet DIR] [--w
 Random models, audio of 1 to 6 s. Each pair computes the same with the same weights in one process, in turn. Without
 checkouts, only ssl-kaldi-feats (`pip install ssl-kaldi-feats`) takes part: encoders of few layers; its layers lack the
 final normalization. ESPnet's dump_ssl_feature.py (which needs s3prl) repeats the last row of HuBERT, which is left
-out. WeSpeaker's and 3D-Speaker's extract.py run an ECAPA-TDNN. What these import, but do not use here, is replaced by
-empty modules; files are read by soundfile; WeSpeaker's fixed device cuda is cpu.
+out. WeSpeaker's and 3D-Speaker's extract.py run an ECAPA-TDNN. Empty modules replace the modules that these scripts
+import but do not use here, soundfile reads the files, and WeSpeaker's fixed device cuda becomes cpu.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Embedding:
 
 
 def measure_seconds(code: str, arguments: list[str], cwd: Path) -> float:
-    """Return the processor time of a process."""
+    """Run Python code in a new process in the folder ``cwd``, and return its processor time in seconds."""
     before = measure_core_seconds()
     settings = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
@@ -186,6 +186,7 @@ def list_speaker3d(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
 
 
 def main() -> None:
+    """Compare the programs, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, default=60)
     parser.add_argument("--runs", type=int, default=3)

@@ -1,9 +1,10 @@
-"""Measure what the C libraries buy: whole programs with them and without (docs/concepts/fast_paths.md).
+"""Measure whole programs with and without the C libraries (docs/concepts/fast_paths.md).
 
 python benchmarks/fast_paths.py [--minutes 4] [--runs 3] [--work DIR] [--record]
 
-Processor time over audio in short files (1 s) and long ones (12 s), the least of the runs, less the start-up of the
-program; what works on features or copies audio has sixty times as much. Without C means ``KALDI_COMPAT_NATIVE=0``.
+The benchmark prints the least processor time of the runs, minus the start-up of the program, for audio in files of 1 s
+and of 12 s. Programs that read features or copy audio get sixty times as much data. Programs run without C by
+``KALDI_COMPAT_NATIVE=0``.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def measure_processor_time(command: str, folder: Path, native: bool) -> float:
 
 
 def main() -> None:
+    """Measure the programs, and print the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--runs", type=int, default=3)

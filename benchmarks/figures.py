@@ -44,12 +44,12 @@ class Table:
     """Table of the figures that a benchmark measured.
 
     Attributes:
-        command: the command line that measured it.
+        command: the command line that measured the figures.
         columns: heads of the columns. The first column names the rows.
-        rows: the cells, as they are shown; an empty string for what was not measured.
+        rows: the cells as strings. An empty string stands for a missing measurement.
         ratios: columns to show in addition: the head, the column (or number) that is divided, and the column that it is
             divided by.
-        date, machine: when and where it was measured.
+        date, machine: date of the measurement, and description of the machine.
     """
 
     command: str
@@ -68,7 +68,7 @@ class Table:
         return heads
 
     def cells(self) -> list[dict[str, str]]:
-        """Return the rows, each a cell by the head of its column, with the ratios."""
+        """Return the rows, including the ratios, as dictionaries from the heads of the columns to the cells."""
         cells = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         for row in cells:
             for head, over, under in self.ratios:
@@ -125,6 +125,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def _quotient(over: str, under: str) -> str:
+    """Divide one cell by another. Return an empty string if a cell is not a number, or the divisor is 0."""
     try:
         ratio = float(over.replace(",", "")) / float(under.replace(",", ""))
     except (ValueError, ZeroDivisionError):

@@ -96,7 +96,7 @@ def compile_all(folder: Path, capability: int, jobs: int) -> None:
 
 
 def place(folder: Path, cache: Path) -> str:
-    """Copy compiled kernels to the names of the installed Triton; return a sentence about them."""
+    """Copy compiled kernels to the names that the installed Triton looks for, and return a sentence for the log."""
     count, own = 0, triton.runtime.cache.triton_key()
     for names in (json.loads(path.read_text()) for path in folder.glob(NAMES.format(part="*"))):
         if names["triton"] != triton.__version__:

@@ -37,7 +37,7 @@ MAX_STEP, MAX_ROUNDING = 1 / 64, 2e-3
 
 
 def parse_options(text: str | None, hours: float, jobs: int) -> argparse.Namespace:
-    """Return the options of the command line, with these hours of audio and these processes by default."""
+    """Return the options of the command line. ``hours`` of audio and ``jobs`` processes are defaults."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--hours", type=float, default=hours)

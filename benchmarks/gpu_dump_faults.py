@@ -68,7 +68,7 @@ def list_children(parent: int) -> list[int]:
 
 
 def kill_worker(process: subprocess.Popen[str], data: Path) -> bool:
-    """Kill a worker of a dump once an archive is begun; return False if the dump ends before."""
+    """Kill a worker of a dump as soon as an archive exists. Return False if the dump ends before."""
     while process.poll() is None:
         time.sleep(0.01)
         if any(data.rglob("raw_*")):

@@ -105,10 +105,10 @@ class Computer(spectral_gpu.PackedComputer):
 
 
 class Profile:
-    """Processor time of functions in all threads, without that of those they call.
+    """Processor time of watched functions in all threads, without the time of other watched functions that they call.
 
     Attributes:
-        seconds: of each function.
+        seconds: processor time of each function in seconds.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Profile:
         self._called = threading.local()
 
     def watch(self, owner: Any, name: str, shown: str) -> None:
-        """Count a function's time under a name."""
+        """Replace the function ``name`` of ``owner`` by a function that counts its processor time under ``shown``."""
         function = getattr(owner, name)
 
         def watched(*arguments: Any, **more: Any) -> Any:
@@ -133,7 +133,7 @@ class Profile:
         setattr(owner, name, watched)
 
     def report(self, total: float) -> str:
-        """Return a line for each stage, with its share of the total."""
+        """Return a line for each function, with its share of the ``total`` processor time in seconds."""
         named = [*self.seconds.most_common(), ("the rest: queues, logs, garbage", total - self.seconds.total())]
         return "\n".join(f"  {100 * seconds / total:5.1f}%  {name}" for name, seconds in named)
 
@@ -156,7 +156,7 @@ STAGES = (
 
 
 def write_corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
-    """Write a data directory."""
+    """Write a data directory with ``count`` files of ``seconds``, and with VTLN factors if ``factors`` is not 0."""
     data = folder / "data"
     (data / "wav").mkdir(parents=True)
     rng, lines, warps = np.random.default_rng(0), [], []
@@ -235,7 +235,7 @@ def main() -> None:
 
 
 def measure_archive(name: str, rounds: int, profile: Profile | None) -> tuple[list[float], float]:
-    """Make an archive once, and in rounds; return the processor time of each round, and the wall time of all."""
+    """Write an archive once, and then in rounds. Return the processor time of each round, and the wall time of all."""
     seconds, count, factors, _ = CASES[name]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as root:
         folder = Path(root)

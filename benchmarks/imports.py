@@ -32,13 +32,14 @@ MEASURED = "; import time; print(time.process_time(), *open('/proc/self/status')
 
 
 def measure_cost(code: str) -> tuple[float, float]:
-    """Return milliseconds of processor time and MB of memory of a process."""
+    """Run a statement in a new process, and return its processor time in milliseconds and its peak memory in MB."""
     done = subprocess.run([sys.executable, "-c", code + MEASURED], capture_output=True, text=True, check=True, cwd=ROOT)
     seconds, kilobytes = done.stdout.split()
     return 1e3 * float(seconds), int(kilobytes) / 1024
 
 
 def main() -> None:
+    """Measure the statements, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=15)
     runs = parser.parse_args().runs

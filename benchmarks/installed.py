@@ -58,6 +58,7 @@ def measure_package() -> float:
 
 
 def main() -> None:
+    """Measure the installations, and print the tables."""
     parser = make_parser(__doc__)
     parser.parse_args()
     package, numpy = measure_package(), measure_libraries("numpy")

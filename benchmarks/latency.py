@@ -81,6 +81,7 @@ def measure_stream(who: str, seconds: int) -> list[float]:
 
 
 def main() -> None:
+    """Measure each stream in new processes, and print a table."""
     from figures import Table, report
     from measuring import make_parser
 

@@ -48,7 +48,7 @@ run().then(r => ({{results: r}}), e => ({{error: String(e)}})).then(
 
 
 def main() -> int:
-    """Run the command line."""
+    """Compare the providers with onnxruntime, print a table, and return the exit status."""
     parser = make_parser(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
@@ -77,7 +77,17 @@ def main() -> int:
 def in_browser(
     arguments: argparse.Namespace, provider: str, audio: list[Any]
 ) -> tuple[dict[str, Any], dict[int, bytes]]:
-    """Return the report of the page, and the bytes of its features."""
+    """Run a front end in the browser.
+
+    Args:
+        arguments: the options of the command line.
+        provider: "wasm" or "webgpu".
+        audio: samples of each utterance.
+
+    Returns:
+        The message of the page, which is an error or the shapes of the features; and the bytes of the features, by the
+        index of the utterance.
+    """
     bundle = "ort.wasm.min.mjs" if provider == "wasm" else "ort.webgpu.min.mjs"
     page = PAGE.format(bundle=bundle, provider=provider, count=len(audio))
     done: queue.Queue[dict[str, Any]] = queue.Queue()

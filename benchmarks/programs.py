@@ -63,6 +63,7 @@ def measure_command(command: str, script: Path, out: Path, cores: int) -> float:
 
 
 def main() -> None:
+    """Measure the programs, and print a table."""
     parser = make_parser(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3)

@@ -77,6 +77,7 @@ def make(folder: Path, utterances: int) -> None:
 
 
 def main() -> None:
+    """Read the archives over HTTP, and print a table of the epochs."""
     parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=4)

@@ -85,7 +85,10 @@ def measure_seconds(work: Work, on_gpu: bool, calls: int = MAX_CALLS) -> float:
 
 
 def measure_best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
-    """Return the best round of each contestant. A first call compiles, and a second call sets the number of calls."""
+    """Return the least seconds per call of each contestant, measured in turns.
+
+    A first call compiles, and a second call determines the number of calls of a round.
+    """
     calls = {}
     for name, work in contestants.items():
         work()

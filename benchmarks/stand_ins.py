@@ -60,7 +60,7 @@ def repeat(count: int, work: Work) -> Work:
 
 
 def list_kaldiio_cases(lib: Any) -> Cases:
-    """kaldiio: mappings, archives and writers."""
+    """Return the calls of kaldiio: mappings, archives and writers."""
     values = make_matrices()
     write_inputs(values)
     Path("short.scp").write_text("".join(Path("plain.scp").read_text().splitlines(keepends=True)[:100]))
@@ -88,7 +88,7 @@ def list_kaldiio_cases(lib: Any) -> Cases:
 
 
 def list_kaldi_native_io_cases(lib: Any) -> Cases:
-    """kaldi_native_io: typed readers and writers."""
+    """Return the calls of kaldi_native_io: typed readers and writers."""
     values = make_matrices()
     write_inputs(values)
 
@@ -130,7 +130,7 @@ def list_kaldi_native_io_cases(lib: Any) -> Cases:
 
 
 def list_kaldi_io_cases(lib: Any) -> Cases:
-    """kaldi_io: generators, and matrices that are written to an open file."""
+    """Return the calls of kaldi_io: generators, and matrices that are written to an open file."""
     values = make_matrices()
     write_inputs(values)
 
@@ -147,7 +147,7 @@ def list_kaldi_io_cases(lib: Any) -> Cases:
 
 
 def list_torchaudio_cases(lib: Any) -> Cases:
-    """torchaudio.compliance.kaldi: functions of one utterance."""
+    """Return the calls of torchaudio.compliance.kaldi: functions of one utterance."""
     import torch
 
     audio = {f"{seconds} s": torch.from_numpy(make_samples(seconds))[None] for seconds in (10, 1)}
@@ -159,7 +159,7 @@ def list_torchaudio_cases(lib: Any) -> Cases:
 
 
 def list_kaldifeat_cases(lib: Any) -> Cases:
-    """kaldifeat: objects of options and features, one utterance, a list, and chunks."""
+    """Return the calls of kaldifeat: features of one utterance and of a list of utterances."""
     import torch
 
     cases: Cases = {}
@@ -179,7 +179,7 @@ def list_kaldifeat_cases(lib: Any) -> Cases:
 
 
 def list_kaldi_native_fbank_cases(lib: Any) -> Cases:
-    """kaldi_native_fbank: audio is accepted, and each frame is taken by ``get_frame``, as its users do."""
+    """Return the calls of kaldi_native_fbank: streams, whose frames are read one by one, and functions of frames."""
     whole = make_samples(10) / 32768
 
     def options(name: str) -> Any:
@@ -249,7 +249,7 @@ def list_kaldi_native_fbank_cases(lib: Any) -> Cases:
 
 
 def list_lhotse_cases(lib: Any) -> Cases:
-    """lhotse: extractors, one recording and a batch."""
+    """Return the calls of lhotse: extractors of one recording and of a batch."""
     cases: Cases = {}
     for label, name in (("fbank", "Fbank"), ("MFCC", "Mfcc")):
         extractor = getattr(lib, name)(getattr(lib, f"{name}Config")())
@@ -263,7 +263,7 @@ def list_lhotse_cases(lib: Any) -> Cases:
 
 
 def list_transformers_cases(lib: Any) -> Cases:
-    """transformers: four utterances of 10 s, padded to tensors."""
+    """Return the calls of transformers: extractors of four utterances of 10 s, padded to tensors."""
     audio = [make_samples(10) / 32768] * 4
     names = {"Speech2Text": "Speech2Text", "SeamlessM4T": "SeamlessM4T", "AST": "AST",
              "Phi-4-multimodal": "Phi4Multimodal", "LASR": "Lasr"}  # fmt: skip
@@ -290,7 +290,7 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
 
 
 def compare(name: str, rounds: int) -> Table:
-    """Measure all calls of a library and of its stand-in."""
+    """Measure all calls of a library and of its stand-in in turns, and return the table."""
     original, ours, cases, head = LIBRARIES[name]
     theirs, here = (cases(importlib.import_module(module)) for module in (original, ours))
     columns, rows = [head], []

@@ -176,7 +176,7 @@ def run(*command: str) -> None:
 
 
 def prepare(folder: Path, script: Path) -> dict[str, str]:
-    """Make the tables that the commands read from audio; return their specifiers by name."""
+    """Make the tables that the commands read out of the audio in a script file, and return their specifiers by name."""
     tables = ("feats", "sides", "pitch", "pov_pitch", "stats", "vad", "post", "vectors", "ints", "transforms")
     tables += ("ali", "tid_post", "gselect", "spk2utt")
     names = {name: f"ark:{folder}/{name}.ark" for name in tables}
@@ -324,13 +324,13 @@ class FailedError(Exception):
 
 
 def run_once(command: list[str], environment: dict[str, str], best: Best, *, may_fail: bool) -> float:
-    """Run a command on one core, note what it took, and return the seconds that passed.
+    """Run a command on one core, update ``best``, and return the wall clock time in seconds.
 
     Raises:
-        FailedError: the command failed, and may not.
+        FailedError: the command failed, and ``may_fail`` is False.
     """
     started = time.monotonic()
-    # A process starts with the memory of its parent on its account, so this one's parent is a small one.
+    # The peak memory of a new process includes the memory of its parent, so the small program `time` is the parent.
     line = ["taskset", "-c", "0", "/usr/bin/time", "-f", "%M", *command]
     child = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
     assert child.stderr is not None
@@ -383,7 +383,7 @@ def find_our_program(name: str) -> str:
 
 
 def find_kaldi_program(name: str, folder: Path | None) -> str | None:
-    """Return the path of Kaldi's own program."""
+    """Return the path of Kaldi's own program, or None. Scripts, such as our programs, are skipped."""
     places = [folder] if folder else map(Path, os.environ["PATH"].split(":"))
     for place in places:
         path = shutil.which(name, path=str(place))
@@ -399,7 +399,7 @@ class Row:
     Attributes:
         ours, kaldi: processor time in seconds; Kaldi's is NaN if it was not measured.
         memory, kaldi_memory: peak memory in MB; Kaldi's is 0 if it was not measured.
-        runs: how many rounds were measured.
+        runs: number of rounds that were measured.
     """
 
     ours: float
@@ -442,7 +442,7 @@ class Measurement:
 
 
 def prepare_tables(work: Path, data: str) -> dict[str, str]:
-    """Make the tables of a set of data unless they are there; return their specifiers by name."""
+    """Make the tables of a set of data, such as "short", unless they exist. Return their specifiers by name."""
     typical = repeat(make(work / "corpus"), 4)
     folder = work / f"tables_{data}"
     folder.mkdir(exist_ok=True)
@@ -470,6 +470,7 @@ def figures(results: dict[str, dict[str, Row]]) -> Figures:
 
 
 def main() -> None:
+    """Measure the programs, and print the tables."""
     parser = make_parser(__doc__)
     parser.add_argument("--kaldi", type=Path, help="directory of Kaldi's own programs")
     parser.add_argument("--work", type=Path, help="keep the data and the results here between runs")

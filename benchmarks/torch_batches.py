@@ -53,7 +53,7 @@ def compute_our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = F
 
 
 def streams(slots: int, chunk: float, device: str) -> Work:
-    """Return work: a second of audio of each stream, in chunks of ``chunk`` seconds."""
+    """Return a function that processes a second of audio in each stream, in chunks of ``chunk`` seconds."""
     stream = Fbank(num_mel_bins=BINS, dither=0.0).to(device).stream(slots)
     audio = torch.randn(slots, RATE, device=device) * 1000
     chunks = audio.split(int(chunk * RATE), 1)

@@ -64,7 +64,7 @@ class ByNumber(Dataset[torch.Tensor]):
 
 
 class InOrder(IterableDataset[torch.Tensor]):
-    """Items of an iterator of keys and arrays; a worker takes every n-th."""
+    """Arrays of an iterator of keys and arrays. Each of n workers takes every n-th array."""
 
     def __init__(self, read: Callable[[str], Iterator[tuple[str, np.ndarray[Any, Any]]]], path: str) -> None:
         self._read, self._path = read, path
@@ -83,14 +83,14 @@ def read_locations(script: Path) -> list[str]:
 
 
 def read_kaldiio_features(folder: Path) -> Any:
-    """kaldiio, an entry of the script file at a time."""
+    """Return a data set of features that kaldiio reads one by one by the locations in a script file."""
     import kaldiio
 
     return ByNumber(read_locations(folder / "feats.scp"), kaldiio.load_mat)
 
 
 def read_kaldiio_archive(folder: Path) -> Any:
-    """kaldiio, the archive from start to end."""
+    """Return a data set of features that kaldiio reads from an archive in order."""
     import kaldiio
 
     return InOrder(kaldiio.load_ark, f"{folder}/feats.ark")
@@ -104,7 +104,7 @@ def _load_kaldiio_samples(place: str) -> np.ndarray[Any, Any]:
 
 
 def read_kaldiio_audio(folder: Path) -> Any:
-    """kaldiio, a file at a time."""
+    """Return a data set of audio files that kaldiio reads one by one."""
     import kaldiio  # noqa: F401  so that it is left out if it is not installed
 
     return ByNumber(read_locations(folder / "wav.scp"), _load_kaldiio_samples)
@@ -116,7 +116,7 @@ def _load_lhotse_features(manifest: Any) -> np.ndarray[Any, Any]:
 
 
 def read_lhotse_features(folder: Path) -> Any:
-    """lhotse, the manifests of a Kaldi directory."""
+    """Return a data set of features that lhotse reads by manifests of the locations in a script file."""
     from lhotse.features.base import Features
 
     fields: dict[str, Any] = {"type": "kaldi", "num_frames": 1, "num_features": DIM, "frame_shift": 0.01, "start": 0}
@@ -131,7 +131,7 @@ def _load_lhotse_samples(recording: Any) -> np.ndarray[Any, Any]:
 
 
 def read_lhotse_audio(folder: Path) -> Any:
-    """lhotse, recordings from files."""
+    """Return a data set of audio files that lhotse reads as recordings."""
     from lhotse import Recording
 
     return ByNumber([Recording.from_file(place) for place in read_locations(folder / "wav.scp")], _load_lhotse_samples)

@@ -60,6 +60,7 @@ def load(
 
     Raises:
         ArkError: the object cannot be opened, or not read as this kind.
+        TypeError: there are options, but ``kind`` is not a name.
     """
     name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
@@ -92,6 +93,7 @@ def save(
 
     Raises:
         ArkError: the value cannot be written as this kind, or the output cannot be written.
+        TypeError: there are options, but ``kind`` is not a name.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/mean.vec"
@@ -210,10 +212,17 @@ def _refuse_script_name(name: str) -> str:
 
 
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
+    """Return the codec of a kind, or a codec that detects kinds, which compresses matrices unless ``compress`` is None.
+
+    Raises:
+        FormatError: objects of this kind cannot be compressed, or the kind or an option is unknown.
+        TypeError: there are options, but ``kind`` is not a name.
+    """
     if compress is None:
         return resolve_codec(AnyCodec() if kind is None else kind, options)
     if kind == "compressed-matrix":
         return resolve_codec(kind, options | {"method": compress})
     if kind not in (None, "matrix", "double-matrix"):
-        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}: omit compress")
+        name = kind if isinstance(kind, str) else type(kind).__name__
+        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {name!r}: omit compress")
     return resolve_codec(AnyCodec(compress, kind), options)

@@ -10,7 +10,7 @@ import os
 import zipfile
 from os import PathLike
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,8 @@ def read_npy(file: Any, size: int, name: str) -> Array:
     try:
         version = np.lib.format.read_magic(file)
         read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        if version[0] not in read_header:
+            raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
         shape, is_fortran, dtype = read_header[version[0]](file)
         if dtype.hasobject:
             raise ValueError("Object arrays cannot be loaded")
@@ -129,11 +131,13 @@ def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
 
 
 def _measure_regular_file(name: str) -> int:
-    """Return the size of a regular file. Other files, such as a FIFO or a device, may block or never end."""
+    """Return the size of a regular file. Refuse other files, because a FIFO or a device may block or never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
         raise _open_error(name, error) from None
+    if S_ISDIR(status.st_mode):
+        raise OpenError("is a directory: name a file in the directory", file=name)
     if not S_ISREG(status.st_mode):
         raise OpenError("is not a regular file: copy its data to a file first", file=name)
     return status.st_size

@@ -13,16 +13,16 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Deliver ^C, SIGTERM and SIGHUP at the end of this context. Other threads than the main one receive no signals."""
+    """Deliver ^C, SIGTERM and SIGHUP at the end of this context. Only the main thread receives signals."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:
-        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None is a handler that is not Python's.
-                handlers[number] = signal.signal(number, lambda number, _: delayed.append(number))
+        for signum in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None is a handler that is not Python's.
+                handlers[signum] = signal.signal(signum, lambda signum, _: delayed.append(signum))
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in delayed:
-            signal.raise_signal(number)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        for signum in delayed:
+            signal.raise_signal(signum)

@@ -143,7 +143,10 @@ background=False)
 
 
 def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
-    """Return the words before the colon that are not known options, the options, and the text after the colon."""
+    """Return the words before the colon that are not known options, the options, and the text after the colon.
+
+    All three are empty if the text cannot be a specifier.
+    """
     options, colon, names = text.partition(":")
     if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return [], {}, ""
@@ -210,12 +213,12 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier."""
+    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier."""
+    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
@@ -292,7 +295,7 @@ def _refuse_odd(text: str, mode: str) -> None:
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):
-        _refuse(text, f"is the {mode}specifier of a table, but a single file, '-' or a pipe is expected")
+        _refuse(text, "is the specifier of a table: name a file, '-' or a pipe instead")
     _refuse(text, f"is neither a file name nor a valid {mode}specifier: {_ADVICE[mode]}")
 
 
@@ -320,7 +323,9 @@ def split_brackets(text: str) -> tuple[str, str]:
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
-        raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
+        raise RangeSyntaxError(
+            f"{text!r} ends in ']' but not in a range: write a range such as [0:9] or [0:9,2:3], or pass a pathlib.Path"
+        )
     return name, inside
 
 
@@ -337,11 +342,12 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
+    """Return the first and last index of a part of the range ``text``, or None for ``:``, which selects all."""
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)
     if interval is None:
         raise RangeSyntaxError(
-            f"'[{text}]' is not a range: give first and last, counted from 0, as in [0:9] or [0:9,2:3]"
+            f"'[{text}]' is not a range: give the first and the last index, counted from 0, as in [0:9] or [0:9,2:3]"
         )
     return int(interval[1]), int(interval[2])

@@ -48,6 +48,17 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     return _SPACE.split(inner, splits) if inner else []
 
 
+def quote_value(value: object) -> str:
+    """Return the ``repr`` of a value, in which a NumPy scalar looks like a number or string of Python.
+
+    >>> import numpy as np
+    >>> quote_value(np.float64(1.5)), quote_value("a")
+    ('1.5', "'a'")
+    """
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return repr(getattr(value, "item", lambda: value)() if is_scalar else value)
+
+
 def shorten(text: str) -> str:
     """Replace the middle of a string by an ellipsis if the string has more than 1,900 characters.
 

@@ -153,7 +153,7 @@ class ArrayFeature(AudioFeature):
             ``lengths``, also the number of frames of each row, (B,); features after the last frame of a row are zero.
 
         Raises:
-            AudioError: samples have a wrong shape or type, or lengths or VTLN factors do not match the samples.
+            AudioError: samples have a wrong shape, type or sampling rate, or lengths or VTLN factors do not match them.
             OptionError: a VTLN factor is not a number, or moves mel bins out of their range.
         """
         if isinstance(samples, np.ndarray):
@@ -245,6 +245,7 @@ class ArrayStream:
 
         Raises:
             AudioError: the chunk is not an array (T,) of real numbers, or ``lengths`` is not None.
+            OptionError: the VTLN factor is not a number, or moves mel bins out of their range.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)

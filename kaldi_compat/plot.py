@@ -16,6 +16,7 @@ import numpy.typing as npt
 from io_ark.extras import import_extra
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.mel import compute_mel_banks
+from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MelFeatureOptions, SpectrogramOptions
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def show_features(
         The axes.
 
     Raises:
-        FeatureError: the features do not have two dimensions, or have no frames.
+        FeatureError: the features do not have two dimensions or are empty, or ``options`` are not options of a spectral
+            feature.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -90,7 +92,8 @@ def show_pitch(
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
-        options: the options or the module of the pitch. If None, the time axis counts frames.
+        options: the options or the module of the pitch. If None, the time axis counts frames, or over a spectrogram,
+            Kaldi's defaults apply.
         spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
         spectrogram_options: the options or the module of the spectrogram; Kaldi's defaults if None.
         axes: matplotlib axes to draw into; the current axes if None.
@@ -100,7 +103,7 @@ def show_pitch(
         The axes.
 
     Raises:
-        FeatureError: the track does not have two columns.
+        FeatureError: the track is empty or does not have two columns, or the spectrogram or its options are invalid.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -118,6 +121,8 @@ def show_pitch(
             f"a pitch track has the shape (frames, 2), not {values.shape}: call show_features for processed pitch"
         )
     pitch_options = getattr(options, "options", options)
+    if pitch_options is None and spectrogram is not None:
+        pitch_options = PitchOptions()  # The time axis of the spectrogram is in seconds.
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(
@@ -200,7 +205,8 @@ def compare(
         The three axes. The title of the third has the largest and the mean absolute difference.
 
     Raises:
-        FeatureError: the shapes differ.
+        FeatureError: the features are not matrices of the same shape, or ``options`` are not options of a spectral
+            feature.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -263,6 +269,7 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
+    """Return an array or tensor as an array. Raise :class:`FeatureError` unless it is a matrix that is not empty."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -274,6 +281,7 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
+    """Return the options of a spectral feature, which may be given as its module. Refuse other options."""
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
@@ -328,7 +336,7 @@ def _name_unit(options: FrameOptions | None) -> str:
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram over frequency in Hz, so that a pitch track in Hz can be drawn over it."""
+    """Draw a spectrogram up to 1000 Hz, with an axis in Hz so that a pitch track can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))

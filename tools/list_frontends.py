@@ -129,7 +129,7 @@ def format_settings(presets: list[Preset]) -> str:
 
 
 def measure_differences(preset: Preset) -> tuple[float, float, str]:
-    """Return the largest and the mean difference from the model's own code, and the clip of the largest one."""
+    """Return the largest and the mean difference from the model's own code, and the clip with the largest one."""
     frontend, differences = Frontend(preset, statistics=statistics_for(preset)), []
     for clip, (shape, rows) in reference(preset.name).items():
         if shape[0]:
@@ -203,7 +203,7 @@ def format_mistakes(presets: list[Preset]) -> str:
 
 
 def format_reported_mistakes(family: str) -> str:
-    """Return the list of mistakes that users reported."""
+    """Return the section about the problems that users of a family of models reported."""
     heading = "## Which problems did users report?"
     return f"{heading}\n\nUsers of the models reported the following problems:\n\n{REPORTED[family]}"
 

@@ -121,7 +121,7 @@ def measure_accuracy() -> dict[str, list[tuple[float, float]]]:
 
 
 def format_accuracy(rows: Mapping[str, list[tuple[float, float]]]) -> str:
-    """Return the table."""
+    """Return the table of the differences that :func:`measure_accuracy` returns."""
     lines = [f"| computed by | {' | '.join(make_signals())} |", "| --- |" + " --- |" * len(make_signals())]
     for title, pairs in rows.items():
         lines.append(f"| {title} | {' | '.join(f'{mean:.1e}, {largest:.1e}' for mean, largest in pairs)} |")

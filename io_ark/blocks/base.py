@@ -89,11 +89,11 @@ class Block:
         if len(bounds) <= 2:
             yield self
             return
-        number, middle = np.arange(len(self)), len(bounds) // 2
+        indices, middle = np.arange(len(self)), len(bounds) // 2
         # Halving is faster than selecting many parts from the whole.
         for half in (bounds[: middle + 1], bounds[middle:]):
-            chosen = self.select((half[0] <= number) & (number < half[-1]))
-            yield from chosen.split([bound - half[0] for bound in half])
+            part = self.select((half[0] <= indices) & (indices < half[-1]))
+            yield from part.split([bound - half[0] for bound in half])
 
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
@@ -310,8 +310,8 @@ def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> 
     """Return an ArrayBlock of small arrays of one type or of a single array, and an ObjectBlock of other values."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
-    kind = values[0].dtype, values[0].ndim
-    if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MAX_COPIED_BYTES for v in values):
+    array_type = values[0].dtype, values[0].ndim
+    if len(values) > 1 and not all((v.dtype, v.ndim) == array_type and v.nbytes < _MAX_COPIED_BYTES for v in values):
         return ObjectBlock.from_values(keys, values)
     return ArrayBlock.from_arrays(keys, values)
 
@@ -328,11 +328,11 @@ _START = np.arange(-1, 2)
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return the entries of a binary archive as a block, or None if there are no entries or they are in text.
+    """Return the entries of a binary archive as a block, or None if their bytes are unknown or in text.
 
     Args:
         keys: keys in the format of :attr:`Block.keys`.
-        data: uint8: the bytes of the archive.
+        data: uint8: the bytes of the entries, or empty if they are unknown.
         ends: (entries,): offset in ``data`` of the end of each entry.
     """
     if not len(data):

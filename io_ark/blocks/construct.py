@@ -33,14 +33,14 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks. Blocks of one class and one type of values give a block of this class, others an ObjectBlock."""
+    """Join blocks. Blocks of one class with one type of values become a block of this class, others an ObjectBlock."""
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first
     keys = b"".join([block.keys for block in blocks])
     if isinstance(first, ArrayBlock):
-        kind = first.values.dtype, first.dimensions
-        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == kind]
+        array_type = first.values.dtype, first.dimensions
+        arrays = [b for b in blocks if isinstance(b, ArrayBlock) and (b.values.dtype, b.dimensions) == array_type]
         if len(arrays) == len(blocks):
             values = np.concatenate([block.values for block in arrays])
             return ArrayBlock(keys, values, np.concatenate([block.shapes for block in arrays]), first.dimensions)

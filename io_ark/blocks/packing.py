@@ -44,6 +44,9 @@ def pack_arrays(
         dimensions: 1 for vectors, 2 for matrices.
         values: float32 or float64: the numbers of all arrays.
         with_values: include the numbers. False: only the keys and headers.
+
+    Raises:
+        ValueError: the keys, shapes and values do not match, or the values are not contiguous.
     """
     _check(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
@@ -64,7 +67,7 @@ def pack_arrays(
 def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
     numbers = shapes[:, :dimensions].prod(axis=1).sum()
     if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
-        raise ValueError("the keys, shapes and values of a block do not match")
+        raise ValueError("the keys, shapes and values of a block do not match, or the values are not contiguous")
 
 
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:

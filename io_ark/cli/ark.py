@@ -170,7 +170,10 @@ def _parse_count(text: str) -> int:
 
 
 def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return a function that parses the number of an option. It refuses NaN and infinities."""
+    """Return a function that parses the number of an option, which ``expected`` describes in errors.
+
+    The function refuses NaN, infinities and numbers for which ``is_allowed`` returns False.
+    """
 
     def parse(text: str) -> float:
         with contextlib.suppress(ValueError):

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -77,7 +78,7 @@ def _refuse_url(target: str) -> None:
 
 def _refuse_folder(name: str) -> None:
     """Raise :class:`OpenError` if the name of a table is the name of a folder."""
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         script = next((path.name for path in sorted(Path(name).glob("*.scp"))), "feats.scp")
         advice = f"write {name.rstrip('/')}/ for a folder of .npy files, or name a file such as {name}/{script}"
         raise OpenError(f"is a folder, not a file: {advice}", file=name)
@@ -86,11 +87,16 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
+    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status.
+
+    Raises:
+        FormatError: there are no values, or none can be converted.
+        WriteError: the target cannot be written to.
+    """
     first = next(values, None)
     if first is None:
         reason = "has no entries to convert: check the name of SOURCE"
-        if is_array and Path(arguments.source).is_dir():
+        if is_array and os.path.isdir(arguments.source):
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
@@ -111,6 +117,11 @@ def _convert_values(
                         done += 1
                     except (FormatError, KeyFormatError) as refused:
                         error = refused
+                    except OSError as refused:
+                        if refused.errno != errno.ENAMETOOLONG:
+                            raise
+                        advice = "is too long for the name of a file: shorten the key, or choose another format"
+                        error = FormatError(f"the key {advice}", key=key)
                 if error is not None:
                     failed += 1
                     error.file = error.file or arguments.source
@@ -132,8 +143,10 @@ def _convert_values(
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:
-    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
-    if any("\ud800" <= char <= "\udfff" for char in key):
+    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table, or no file, can hold the key."""
+    if not key or re.search(r"[\0-\x1f\x7f]", key):
+        raise FormatError(f"the key {key!a} is empty or has control characters: rename the key", file=source)
+    if re.search(r"[\ud800-\udfff]", key):
         raise FormatError("the key is not UTF-8: rename the key, or choose a Kaldi table", file=source, key=key)
     if key in keys:
         raise FormatError("is a duplicate key: rename the key, or choose a Kaldi table", file=source, key=key)
@@ -141,6 +154,7 @@ def _add_key(key: str, keys: set[str], source: str) -> None:
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
+    """Raise FormatError unless a value is an array of numbers."""
     if not isinstance(value, np.ndarray):
         advice = "use wav-copy" if hasattr(value, "duration") else "keep the entry in a Kaldi table such as ark,t:FILE"
         raise FormatError(
@@ -155,6 +169,7 @@ def _check_array(value: Any, source: str, key: str) -> None:
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of a table: arrays, other objects, or errors. A model yields its arrays by name."""
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):

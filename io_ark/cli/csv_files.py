@@ -38,6 +38,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
+    """Iterate over the arrays of a CSV file in UTF-8 (see :func:`read_csv`)."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
@@ -57,11 +58,14 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
-                raise FormatError(f"the frames must be 0 to {len(matrix) - 1} in order", file=str(path), key=key)
+                raise FormatError(
+                    f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines", file=str(path), key=key
+                )
             yield key, _parse([row[2:] for row in matrix], float, path, key)
 
 
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
+    """Yield the rows of ``lines``, a ``csv.reader``. Raise FormatError for a row that lacks or exceeds ``length``."""
     for row in lines:
         if len(row) != length:
             raise FormatError(
@@ -70,40 +74,52 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
         yield row
 
 
-def _parse(rows: list[list[str]], number: type[int] | type[float], path: Path, key: str) -> Array:
+def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str) -> Array:
+    """Convert rows of integers or floats to an array of 32 bits per number, or of 64 bits to keep all digits.
+
+    Raises:
+        FormatError: a value is not a number of this type, or does not fit into 64 bits. The error names the key.
+    """
     characters = set().union(*(value for row in rows for value in row))
     try:
         if not characters <= _NUMBERS:  # Python would accept 1_000 and non-ASCII digits.
             raise ValueError
         numbers = np.array(
-            [[number(value) for value in row] for row in rows], np.int64 if number is int else np.float64
+            [[number_type(value) for value in row] for row in rows], np.int64 if number_type is int else np.float64
         )
         # From 2**53 on, a float may lack digits of an integer, and may be infinite.
-        if number is float and (abs(numbers) >= 2**53).any() and not all(_is_number(v, float) for v in chain(*rows)):
+        if (
+            number_type is float
+            and (abs(numbers) >= 2**53).any()
+            and not all(_is_number(v, float) for v in chain(*rows))
+        ):
             raise OverflowError
     except (ValueError, OverflowError):
-        wrong = next(value for value in chain(*rows) if not _is_number(value, number))
+        wrong = next(value for value in chain(*rows) if not _is_number(value, number_type))
+        type_name = f"{number_type.__name__}64"
         raise FormatError(
-            f"the value {wrong[:40]!r} is not a number, or does not fit into {number.__name__}64: correct the value",
+            f"the value {wrong[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
             file=str(path),
             key=key,
         ) from None
     with np.errstate(over="ignore"):
-        narrow = numbers.astype(np.int32 if number is int else np.float32)
-    # The text of a number in single precision has fewer digits than its value in double precision.
+        narrow = numbers.astype(np.int32 if number_type is int else np.float32)
+    # Single precision is enough if its shortest text is the number in the file. The values would differ even for 0.1,
+    # which neither precision stores exactly.
     is_exact = np.array_equal(narrow.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
     return narrow if is_exact else numbers
 
 
-def _is_number(value: str, number: type[int] | type[float]) -> bool:
+def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
+    """Return True if a value is a number in ASCII that fits into 64 bits without a loss of digits of an integer."""
     try:
-        parsed = number(value)
-    except ValueError:
+        parsed = number_type(value)
+        if not _FLOATS.intersection(value):
+            is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
+        else:
+            is_stored = np.isfinite(parsed) or "n" in value.lower()
+    except ValueError:  # Python converts at most 4,300 digits to an integer.
         return False
-    if not _FLOATS.intersection(value):
-        is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
-    else:
-        is_stored = np.isfinite(parsed) or "n" in value.lower()
     return is_stored and set(value) <= _NUMBERS
 
 
@@ -139,6 +155,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
 
 
 def _check_array(array: Array, key: str) -> None:
+    """Raise FormatError if CSV cannot store an array."""
     reason = ""
     if array.ndim > 2 or array.dtype.kind not in "iuf":
         reason = f"is a {array.ndim}-dimensional array of {array.dtype}, which CSV files cannot store: use .npz"

@@ -63,12 +63,12 @@ def diff(arguments: argparse.Namespace) -> int:
         )
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
     compared = equal = close = 0
-    only: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
+    unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
     worst = Difference("")
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
-            only[arguments.second if one is None else arguments.first].append(key)
+            unpaired[arguments.second if one is None else arguments.first].append(key)
             continue
         compared += 1
         if error := one.error or other.error:
@@ -83,7 +83,7 @@ def diff(arguments: argparse.Namespace) -> int:
             equal += 1
         else:
             close += 1
-    differs = bool(differing or any(only.values()))
+    differs = bool(differing or any(unpaired.values()))
     if arguments.json:
         print_json(
             {
@@ -91,13 +91,13 @@ def diff(arguments: argparse.Namespace) -> int:
                 "equal": equal,
                 "within_tolerance": close,
                 "tolerance": arguments.tolerance,
-                "only_in_first": only[arguments.first],
-                "only_in_second": only[arguments.second],
+                "only_in_first": unpaired[arguments.first],
+                "only_in_second": unpaired[arguments.second],
                 "differing": differing,
             }
         )
         return int(differs)
-    for name, keys in only.items():
+    for name, keys in unpaired.items():
         if keys:
             listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
             print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {listed}", "yellow"))
@@ -116,6 +116,7 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def _format_difference(difference: Difference) -> str:
+    """Return the line that ``ark diff`` prints for a difference."""
     key = color_text(escape(difference.key), "red")
     if difference.reason:
         return f"{key}\t{escape(difference.reason)}"
@@ -149,7 +150,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects, and return their difference. It is infinite for different shapes, rates or words.
+    """Compare two objects. The difference is infinite if the shapes, rates or words differ.
 
     ``worst`` is the maximum number of frames that the result lists, those with the largest differences.
 
@@ -231,17 +232,18 @@ def _shorten(value: Any) -> str:
 
 
 def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
+    """Compare two float64 arrays of one shape. NaN equals NaN, and differs infinitely from a number."""
     if not one.size:
         return Difference(key)
     with np.errstate(invalid="ignore"):
-        size_of = np.abs(one - other)
+        differences = np.abs(one - other)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
-    size_of = np.where(same, 0.0, np.where(np.isnan(size_of), np.inf, size_of))
-    place = tuple(int(axis) for axis in np.unravel_index(int(size_of.argmax()), size_of.shape))
-    finite = size_of[np.isfinite(size_of)]
+    differences = np.where(same, 0.0, np.where(np.isnan(differences), np.inf, differences))
+    place = tuple(int(axis) for axis in np.unravel_index(int(differences.argmax()), differences.shape))
+    finite = differences[np.isfinite(differences)]
     frames = []
-    if size_of.ndim == 2 and size_of.any():
-        rows = size_of.max(axis=1)
+    if differences.ndim == 2 and differences.any():
+        rows = differences.max(axis=1)
         order = np.argsort(-rows, kind="stable")[:worst]
         frames = [(int(row), float(rows[row])) for row in order if rows[row] > 0]
-    return Difference(key, "", float(size_of.max()), float(finite.mean()) if finite.size else np.inf, place, frames)
+    return Difference(key, "", float(differences.max()), float(finite.mean()) if finite.size else np.inf, place, frames)

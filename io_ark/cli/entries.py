@@ -113,14 +113,23 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
         ArkError: the table or the entry cannot be read.
     """
     table = parse_table(name)
+    invalid_lines: list[ArkError] = []
     if table.kind == "ark":
         entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
     else:
+
+        def select_line(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
+            for line in lines:
+                if isinstance(line, ArkError):
+                    invalid_lines.append(line)
+                elif line[0] == key:
+                    yield line
+
         with open_input(table.rxfilename, access=access) as opened:
-            lines = _iterate_lines(opened.source)
-            chosen = (line for line in lines if not isinstance(line, ArkError) and line[0] == key)
-            entry = next(_iterate_script(chosen, access), None)
+            entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access), None)
     if entry is None:
+        if invalid_lines:  # An invalid line may have the key.
+            raise invalid_lines[0]
         raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:
         raise entry.error
@@ -128,6 +137,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
 
 
 def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
+    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file."""
     refuse_foreign_file(source, "ark")
     recording, codec = _make_codecs(info_only)
     if is_single_object(source):
@@ -160,6 +170,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False
 ) -> Iterator[StoredEntry]:
+    """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
     recording, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

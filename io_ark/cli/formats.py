@@ -104,7 +104,7 @@ class Format:
 def find_format(name: str, format_name: str = "") -> Format | None:
     """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
 
-    Return None if no format has this ending, so that the file is a Kaldi table.
+    Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending.
 
     Raises:
         SpecifierError: the name of the format is unknown, or the file is a single .npy file.
@@ -114,7 +114,8 @@ def find_format(name: str, format_name: str = "") -> Format | None:
     if format_name:
         if format_name not in FORMATS:
             raise SpecifierError(
-                f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}", file=name
+                f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}, or nemo for --to",
+                file=name,
             )
         return FORMATS[format_name]
     lower = name.lower()
@@ -165,6 +166,7 @@ def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
+    """Write a folder of arrays. It replaces an older folder only if no other file would be lost."""
     _remove_unfinished(folder)
     try:
         with whole_folder(folder) as new:
@@ -225,6 +227,8 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with path.open("wb") as target, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
 
         def put(key: str, array: Array) -> None:
+            if len(f"{key}.npy".encode()) > 65535:
+                raise FormatError("the key is too long for a .npz file: shorten the key", key=key)
             with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
 
@@ -258,6 +262,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
+    """Yield the arrays of a file. Raise FormatError for an invalid header or an unsupported type."""
     with path.open("rb") as file:
         present = path.stat().st_size - 8
         size = int.from_bytes(file.read(8), "little")
@@ -267,11 +272,15 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             header = json.loads(file.read(size))
             header.pop("__metadata__", None)
             for key, entry in header.items():
-                kind, shape, (start, end) = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"], entry["data_offsets"]
-                if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * kind.itemsize:
+                dtype, shape, (start, end) = (
+                    np.dtype(SAFETENSORS[entry["dtype"]]),
+                    entry["shape"],
+                    entry["data_offsets"],
+                )
+                if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * dtype.itemsize:
                     raise ValueError(f"{key}: the position or size of the data in the header is wrong")
                 file.seek(8 + size + start)
-                yield key, np.frombuffer(file.read(end - start), kind).reshape(shape).copy()
+                yield key, np.frombuffer(file.read(end - start), dtype).reshape(shape).copy()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"{error} is an unsupported type, or is missing" if isinstance(error, KeyError) else error
             text = f"cannot be read as a safetensors file: {reason}; save the arrays again, for example as F32"
@@ -281,18 +290,19 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
 @write_atomically
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
+    """Collect the arrays in a temporary file, because the header with their positions precedes them."""
     header: dict[str, Any] = {}
-    names = {np.dtype(kind): name for name, kind in SAFETENSORS.items()}
+    names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     with tempfile.TemporaryFile(dir=path.parent) as data:
 
         def put(key: str, array: Array) -> None:
-            kind = array.dtype.newbyteorder("<")
-            if kind not in names or key == "__metadata__":
-                reason = f"have no type {kind}" if kind not in names else "reserve this key"
+            dtype = array.dtype.newbyteorder("<")
+            if dtype not in names or key == "__metadata__":
+                reason = f"have no type {dtype}" if dtype not in names else "reserve this key"
                 raise FormatError(f"safetensors files {reason}: choose another format", key=key)
             start = data.tell()
-            data.write(np.ascontiguousarray(array, kind).data)
-            entry = {"dtype": names[kind], "shape": array.shape, "data_offsets": (start, data.tell())}
+            data.write(np.ascontiguousarray(array, dtype).data)
+            entry = {"dtype": names[dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
             header[key] = entry
 
         yield put
@@ -305,6 +315,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
+    """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
         names, groups = list(file), set()
@@ -332,12 +343,14 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
 @write_atomically
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a dataset for each array. An error of the file is raised after HDF5 has returned."""
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
         with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
-            # In HDF5, a slash in a name would create a group.
-            file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+            # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
+            name = key.replace("%", "%25").replace("/", "%2F")
+            file.create_dataset("%2E" if name == "." else name, data=array)
         raw.check()
 
     with _FileForHdf5(path, "w+") as raw:
@@ -378,6 +391,7 @@ class _FileForHdf5(io.FileIO):
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
+    """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`. Refuse other columns and null values."""
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
@@ -404,11 +418,11 @@ def _check_columns(schema: Any, path: Path) -> None:
     """Raise :class:`FormatError` unless the columns hold strings, lists of integers and lists of numbers."""
     types = import_extra("pyarrow", "Parquet files").types
     key, *lists = (schema.field(name).type for name in ("key", "shape", "values"))
-    are_lists = all(types.is_list(kind) or types.is_large_list(kind) for kind in lists)
+    are_lists = all(types.is_list(list_type) or types.is_large_list(list_type) for list_type in lists)
     if not (types.is_string(key) or types.is_large_string(key)) or not are_lists:
         raise FormatError(f"has columns of the types {key}, {lists[0]} and {lists[1]}: expected a string, a list of "
                           "integers and a list of numbers", file=str(path))  # fmt: skip
-    shape, values = (kind.value_type for kind in lists)
+    shape, values = (list_type.value_type for list_type in lists)
     are_numbers = types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
     if not types.is_integer(shape) or not are_numbers:
         raise FormatError(f"has lists of {shape} as shapes and of {values} as values: expected integers and numbers",
@@ -418,18 +432,21 @@ def _check_columns(schema: Any, path: Path) -> None:
 @write_atomically
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a row for each array, in row groups of about :data:`PARQUET_BYTES`. All arrays must have one type."""
     arrow = import_extra("pyarrow", "Parquet files")
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     pending: list[tuple[str, Array]] = []
     writers: list[Any] = []
 
     def flush() -> None:
-        kind = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
+        number_type = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
         schema = arrow.schema(
-            [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(kind))]
+            [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
         )
         if not writers:
-            writers.append(parquet.ParquetWriter(file, schema))
+            # Integers repeat, but a dictionary of the floats of features would be larger than the features.
+            dictionary = ["key"] if arrow.types.is_floating(number_type) else True
+            writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
             lengths = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])
@@ -474,26 +491,28 @@ def _import_lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
+    """Yield the features of a manifest of features or cuts. Refuse features that are not stored in a file."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
     if manifest is None:
         raise FormatError("the manifest is empty: check the name of SOURCE", file=str(path))
     items = _call_library(lambda: iter(manifest), path)
     while (item := _call_library(lambda: next(items, None), path)) is not None:
-        kind = type(item).__name__
-        if kind != "Features" and not getattr(item, "has_features", False):
-            raise FormatError(f"is a manifest of {kind} without features: pass a manifest of features, or of cuts with "
-                              "features", file=str(path))  # fmt: skip
-        key = item.recording_id if kind == "Features" else item.id
+        item_type = type(item).__name__
+        if item_type != "Features" and not getattr(item, "has_features", False):
+            raise FormatError(f"is a manifest of {item_type} without features: pass a manifest of features, or of cuts "
+                              "with features", file=str(path))  # fmt: skip
+        key = item.recording_id if item_type == "Features" else item.id
         if not key:
             raise FormatError("has features without a recording_id, which is the key: pass the manifest of cuts",
                               file=str(path))  # fmt: skip
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
-            _check_place(part if kind == "Features" else getattr(part, "features", None), path)
-        yield key, np.asarray(_call_library(item.load if kind == "Features" else item.load_features, path))
+            _check_place(part if item_type == "Features" else getattr(part, "features", None), path)
+        yield key, np.asarray(_call_library(item.load if item_type == "Features" else item.load_features, path))
 
 
 def _open_manifest(lhotse: Any, path: Path) -> Any:
+    """Open a lhotse manifest, which is read on access. Raise FormatError for any other file."""
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:
@@ -505,23 +524,29 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
 
 def _check_place(features: Any, path: Path) -> None:
     """Raise :class:`FormatError` if lhotse would run a command or open a URL, because manifests are untrusted."""
-    kind, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
-    file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
-    is_file = Path(file).exists() and not (kind == "kaldiio" and ("|" in place or place.endswith(".scp")))
-    if place and (not is_file or "url" in kind):
+    storage_type, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
+    is_kaldi = storage_type == "kaldiio"
+    file = place.rpartition(":")[0] if is_kaldi and not Path(place).exists() else place
+    is_file = Path(file).exists() and not (is_kaldi and ("|" in place or place.endswith(".scp")))
+    if place and (not is_file or "url" in storage_type):
         raise FormatError(f"has features in {place!r}, which is not a file: copy the features to a file, because "
                           "commands, URLs and script files in a manifest are not opened", file=str(path))  # fmt: skip
 
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and the folder of the arrays. Both get their names when they are complete."""
+    """Write a manifest and the folder of the arrays. Both get their names when they are complete.
+
+    While arrays with the same names are replaced, there is no manifest, because it would describe other arrays.
+    """
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
-    storage = path.with_name(path.name.partition(".")[0] + "_storage")
+    storage = path.with_name(path.name.removesuffix(".gz").removesuffix(".jsonl") + "_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
+    if storage.exists() and not storage.is_dir():
+        raise OpenError("is not a folder, but the arrays need this name: rename the file", file=str(storage))
     for target in (storage, path):
         _remove_unfinished(target)
     new = choose_temporary_name(storage)
@@ -551,6 +576,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                 )
 
             yield put
+        path.unlink(missing_ok=True)
         _move_files(new / storage.name, storage)
         put_in_place(unfinished, path)
     finally:

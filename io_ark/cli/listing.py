@@ -57,6 +57,7 @@ def grep(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
+    """Print the entries that ``select`` yields for each table. The status is 1 if an entry is unreadable."""
     status = 0
     for name in arguments.tables:
         count = 0

@@ -45,7 +45,8 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         FormatError: a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
-        raise MissingFileError("has no wav.scp: a manifest of NeMo needs a data directory", file=source)
+        problem = "is a file" if os.path.isfile(source) else "has no wav.scp"
+        raise MissingFileError(f"{problem}: a manifest of NeMo needs a data directory", file=source)
     directory = DataDir(Path(source))
     recordings = dict(Script.open(directory.file("wav.scp")).items())
     segments = directory.segments if "segments" in directory else None
@@ -120,8 +121,8 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
 def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float]]:
     """Yield the durations of an utterance and its recording in seconds.
 
-    They come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if it
-    cannot be determined and no segment needs it.
+    Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if
+    it cannot be determined and no segment needs it.
     """
     folder = DataFiles(source)
     needed = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
@@ -143,10 +144,8 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
 def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
     """Open a manifest for writing, and yield a function ``put(key, item)`` that appends ``item`` as a line of JSON.
 
-    Errors name the key.
-
     Raises:
-        FormatError: an item has a string that is not valid UTF-8.
+        FormatError: raised by ``put``: an item has a string that is not valid UTF-8. The error names the key.
     """
     with path.open("wb") as file:
 

@@ -133,6 +133,7 @@ def stat(arguments: argparse.Namespace) -> int:
 
 
 def _print_statistics(name: str, table: Statistics) -> None:
+    """Print the statistics of the table ``name``, with a line for each column of the numbers."""
     unreadable = f", {table.failed} unreadable" if table.failed else ""
     print(color_text(f"{name}: {format_count(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
     for stored, count in table.stored.most_common():

@@ -47,6 +47,7 @@ def is_audio_file(head: bytes) -> bool:
 
 
 def _detect_format_of_head(head: bytes) -> str:
+    """Return the format of the audio that starts with ``head``, or "" for wave files and other data."""
     for start, name, _ in _FORMATS:
         if re.match(start, head, re.DOTALL):
             return name
@@ -157,6 +158,7 @@ class _FileBytes(io.RawIOBase):
 
 @contextmanager
 def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
+    """Yield an open ``SoundFile``. Its errors within the ``with`` block become errors of ``source``."""
     soundfile = require_decoder(source, name)
     try:
         with soundfile.SoundFile(data) as file:

@@ -24,6 +24,7 @@ from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 T = TypeVar("T")
 
@@ -233,6 +234,11 @@ def quote(text: bytes) -> str:
     return repr(bytes(cut).decode("latin1"))
 
 
+def quote_or_end(text: bytes) -> str:
+    """Quote bytes of a file for a message, or return "the end" if there are none."""
+    return quote(text) if text else "the end"
+
+
 def peek_byte(source: Source, binary: bool) -> bytes:
     """Return the next byte without consuming it, or b"" at the end. In text, skip white space first."""
     if not binary:
@@ -241,7 +247,7 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the white-space byte after it, and return the token. In text, skip white space before it.
+    """Read a token and, unless it ends the source, one byte of white space. In text, skip white space before it.
 
     Raises:
         FormatError: there is no token at this place, or no white space in ``MAX_TOKEN_BYTES`` bytes after its start.
@@ -295,7 +301,7 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes it in the error for a negative count.
+    """Read a 32-bit count. ``what`` describes the count in the error for a negative number.
 
     Raises:
         FormatError: there is no integer of 32 bits, or it is negative.
@@ -316,7 +322,7 @@ def as_int32(value: object) -> int:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise FormatError(f"expected an integer, not {value!r}") from error
+        raise FormatError(f"expected an integer, not {quote_value(value)}") from error
     if not INT32_MIN <= number <= INT32_MAX:
         raise FormatError(f"{number} does not fit into 32 bits")
     return number
@@ -361,12 +367,13 @@ def read_bool(source: Source, binary: bool) -> bool:
     """
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
-        source.fail(f"expected T or F, found {quote(letter) if letter else 'the end'}")
+        source.fail(f"expected T or F, found {quote_or_end(letter)}")
     source.skip(1)
     return letter == b"T"
 
 
 def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
+    """Read a number in text that matches ``pattern``. ``what`` describes the number in errors."""
     source.skip_space()
     ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(ahead)
@@ -375,10 +382,10 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         ahead = source.peek(MAX_NUMBER_CHARACTERS)
         number = pattern.match(ahead)
     if not number:
-        start = ahead.split(maxsplit=1)[:1]
-        source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
+        source.fail(f"expected {what}, found {quote_or_end(b''.join(ahead.split(maxsplit=1)[:1]))}")
     if number.end() == MAX_NUMBER_CHARACTERS:
-        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters: is the file damaged?")
+        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters; the file is damaged, or has another "
+                    "kind of object")  # fmt: skip
     source.skip(number.end())
     return number[0]
 
@@ -410,7 +417,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         dimensions: 1 or 2.
 
     Raises:
-        FormatError: ``value`` is not numeric, or has a different number of dimensions.
+        FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.
     """
     array = value if type(value) is np.ndarray else as_array(value)
     if array.dtype == dtype and array.ndim == dimensions and array.size:

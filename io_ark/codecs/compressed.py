@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
-from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote, register_kind, view_raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote_or_end, register_kind, view_raw_bytes
 from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source
+from io_ark.text import quote_value
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -71,7 +72,7 @@ class CompressionMethod(enum.IntEnum):
             return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
         except (KeyError, ValueError) as error:
             known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
-            raise FormatError(f"unknown compression method {method!r}: choose one of {known}") from error
+            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {known}") from error
 
 
 _FORMAT_OF = {
@@ -169,14 +170,14 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
 
 def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
     """Return the matrix with a header and integers in memory. For the arguments, see :func:`_decompress`."""
-    kind, _, numbers = header.partition(b" ")
+    format_name, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
-    if kind != b"CM":
-        codes = np.frombuffer(data, _FORMATS[kind], rows * columns, begin).reshape(rows, columns)
-        return CompressedMatrix(kind, minimum, span, codes, _NO_PERCENTILES)
+    if format_name != b"CM":
+        codes = np.frombuffer(data, _FORMATS[format_name], rows * columns, begin).reshape(rows, columns)
+        return CompressedMatrix(format_name, minimum, span, codes, _NO_PERCENTILES)
     percentiles = np.frombuffer(data, "<u2", 4 * columns, begin).reshape(columns, 4)
     codes = np.frombuffer(data, np.uint8, rows * columns, begin + percentiles.nbytes).reshape(columns, rows)
-    return CompressedMatrix(kind, minimum, span, codes, percentiles)
+    return CompressedMatrix(format_name, minimum, span, codes, percentiles)
 
 
 def _scale_percentiles(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
@@ -217,20 +218,24 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
 
 
 def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
-    """Compress a nonempty float32 matrix. The errors are those that :func:`compress` raises."""
+    """Compress a nonempty float32 matrix. For the errors, see :func:`compress`."""
     if method == CompressionMethod.AUTO:
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
-    kind, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
-    if kind != b"CM":
-        codes = _to_integers(values, minimum, span, _FORMATS[kind])
-        return CompressedMatrix(kind, float(minimum), float(span), codes, _NO_PERCENTILES)
+    format_name, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
+    if format_name != b"CM":
+        codes = _to_integers(values, minimum, span, _FORMATS[format_name])
+        return CompressedMatrix(format_name, float(minimum), float(span), codes, _NO_PERCENTILES)
     percentiles = _choose_percentiles(values.T, minimum, span)
     codes = _scale_within_percentiles(values.T, _scale_percentiles(minimum, span, percentiles))
-    return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
+    return CompressedMatrix(format_name, float(minimum), float(span), codes, percentiles)
 
 
 def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
-    """Return the smallest value that the stored integers can represent, and the span from it to the largest value."""
+    """Return the smallest value that the stored integers can represent, and the span from it to the largest value.
+
+    Raises:
+        FormatError: the matrix contains NaN, or contains infinities and the method has no fixed range.
+    """
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
         raise FormatError("a matrix with NaN cannot be compressed: write it without compression")
@@ -300,8 +305,8 @@ def read_compressed(source: Source) -> CompressedMatrix:
     head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)
     if columns == 0:
-        kind = head.partition(b" ")[0]
-        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), _NO_PERCENTILES)
+        format_name = head.partition(b" ")[0]
+        return CompressedMatrix(format_name, 0.0, 0.0, np.empty((0, 0), _FORMATS[format_name]), _NO_PERCENTILES)
     return _unpack_matrix(head, source.read_array(np.uint8, size), 0)
 
 
@@ -309,6 +314,9 @@ def read_decompressed(source: Source, head: bytes) -> Array:
     """Read the float32 values of a compressed matrix in binary, after the marker.
 
     ``head`` holds the next bytes of the source: :data:`MAX_HEADER_BYTES` bytes or more, if the source has them.
+
+    Raises:
+        FormatError: the matrix is invalid or incomplete.
     """
     rows, columns, size = _read_header(source, head)
     return _decompress(head, rows, columns, *source.take(size)) if columns else np.empty((0, 0), np.float32)
@@ -323,33 +331,36 @@ def skip_compressed(source: Source) -> tuple[int, int]:
 
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     """Read a header. Return the number of rows, of columns, and of the bytes after the header."""
-    kind, space, numbers = head.partition(b" ")
-    stored = _FORMATS.get(kind)
+    format_name, space, numbers = head.partition(b" ")
+    stored = _FORMATS.get(format_name)
     if not space and len(head) < _HEADER.size:
         source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
     if stored is None or not space:
-        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote(kind)}")
+        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(kind) + 1 + _HEADER.size)  # Raises TruncatedError if the bytes are missing.
+        source.read(len(format_name) + 1 + _HEADER.size)  # Raises TruncatedError if the bytes are missing.
     _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
-    source.skip(len(kind) + 1 + _HEADER.size)
+    source.skip(len(format_name) + 1 + _HEADER.size)
     if columns == 0:
         # Kaldi writes 4 extra bytes after the header of an empty matrix, but Kaldi's reader does not read these bytes.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return 0, 0, 0
-    return rows, columns, rows * columns * stored.itemsize + (8 * columns if kind == b"CM" else 0)
+    return rows, columns, rows * columns * stored.itemsize + (8 * columns if format_name == b"CM" else 0)
 
 
 def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
     """Return the stored parts of a matrix without the marker: header, percentiles and integers."""
-    kind, (rows, columns) = matrix.format, matrix.shape
-    if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
+    format_name, (rows, columns) = matrix.format, matrix.shape
+    if matrix.percentiles.shape != (columns if format_name == b"CM" else 0, 4):
         raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
-    percentiles, codes = matrix.percentiles.astype("<u2", copy=False), matrix.codes.astype(_FORMATS[kind], copy=False)
-    header = kind + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
+    percentiles, codes = (
+        matrix.percentiles.astype("<u2", copy=False),
+        matrix.codes.astype(_FORMATS[format_name], copy=False),
+    )
+    header = format_name + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
     return header, view_raw_bytes(percentiles), view_raw_bytes(codes)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, end_line, quote
+from io_ark.codecs.base import Sink, end_line, quote_or_end
 from io_ark.codecs.ranges import find_slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
@@ -33,7 +33,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
         source.read(HEADER_SIZE)  # Raises TruncatedError if the bytes are missing.
     if stored is None:
-        source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote(head.split(b' ')[0])}")
+        source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote_or_end(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
         source.fail("expected rows and columns of a matrix as 4-byte integers")
@@ -115,7 +115,9 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
-        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote(_peek_word(source))}")
+        if source.peek(4) in (b"RIFF", b"RIFX"):
+            source.fail(f"expected a {what}, found a WAV file: compute features first, or name a table of features")
+        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote_or_end(_peek_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():

@@ -25,7 +25,7 @@ from io_ark.streams.source import BytesSource, Source
 _WINDOWS = (1 << 12, 1 << 20)
 # Number of first bytes that distinguish a single object from an archive.
 _MAX_START_BYTES = 24
-_ARCHIVE = ": is this an archive? io_ark.read reads its entries"
+_ARCHIVE = ": if the file is an archive, read its entries with io_ark.read"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
 _TOKENS = {
@@ -87,7 +87,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     if body[:1] == b"\x08":
         return "double", {}
     if body[:1] not in (b"T", b"F"):
-        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}: is the file damaged?")
+        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}: create the file again")
     return "bool", {}
 
 
@@ -151,11 +151,14 @@ def _find_fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
 
 
 def _classify_text(source: Source) -> str:
+    """Return the kind of an object in text. Raise FormatError for bytes that are not text."""
     for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
         if b"\n" in start or b"]" in start or len(text) < size:
             break
+    if not text:
+        source.fail("expected an object, found the end; the file is empty or incomplete")
     if start.startswith(b"["):
         return _classify_brackets(start)
     if start.startswith(b"rows="):
@@ -165,9 +168,10 @@ def _classify_text(source: Source) -> str:
     for token, (kind, _) in _TOKENS.items():
         if start.startswith(token + b" ") or (token[:1] == b"<" and start.startswith(token + b"\n")):
             return kind
-    line, _, others = start.partition(b"\n")
+    line, _, later_lines = start.partition(b"\n")
     if _NOT_TEXT.search(line):
-        source.fail(f"expected a binary object or text{_ARCHIVE if source.tell() == 0 else ''}")
+        advice = _ARCHIVE if source.tell() == 0 else ": the offset is wrong, or the file is damaged"
+        source.fail(f"expected a binary object or text{advice}")
     if source.tell() == 0 and b"\0" in text:
         source.fail(f"expected text, found a zero byte after the first line{_ARCHIVE}")
     words = line.split()
@@ -176,7 +180,7 @@ def _classify_text(source: Source) -> str:
     # An object in an archive is on one line, and not at the start of the file.
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
-    if source.tell() == 0 and others.strip():
+    if source.tell() == 0 and later_lines.strip():
         return _classify_lines([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
         return _classify_list(line)
@@ -267,8 +271,8 @@ class AnyCodec(Codec[Any]):
         detected = _BY_START.get(start)
         if detected is None:
             kind, options = detect_kind(source)
-            known = kind, len(options)  # A kind is detected with one set of options, or without options.
-            detected = self._detected[known] = self._detected.get(known) or codec(kind, **options)
+            cache_key = kind, len(options)  # A kind is detected with one set of options, or without options.
+            detected = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
                 _BY_START[start] = detected
         return detected
@@ -306,9 +310,9 @@ def kind_of(value: Any) -> str:
     array = np.asarray(value)
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
-        raise FormatError(
-            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert the array to a vector or a matrix"
-        )
+        is_integer_matrix = array.ndim == 2 and array.dtype.kind in "iub"
+        advice = "the numbers to float32" if is_integer_matrix else "the array to a vector or a matrix of numbers"
+        raise FormatError(f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert {advice}")
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 
@@ -319,7 +323,11 @@ _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vecto
 
 
 def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior)."""
+    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior).
+
+    Raises:
+        FormatError: the list has other elements.
+    """
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
     if all(isinstance(element, int | np.integer) for element in value):
@@ -331,6 +339,6 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
         if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
             return "posterior"
     raise FormatError(
-        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or the lists of "
-        "pairs of a posterior; pass kind=... for any other type"
+        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or lists of "
+        "(integer, weight) pairs; pass kind=... for any other type"
     )

@@ -74,11 +74,11 @@ class FstCodec(Codec[Fst]):
         at = source.tell()
         if at or _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
             source.fail("expected an FST in OpenFst's binary format, which is read as a whole file", at)
-        kind, arcs = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
+        fst_type, arc_type = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
         version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
         remaining = source.remaining()  # A known size saves a copy.
         data = source.read_rest() if remaining is None else bytes(source.read(remaining))
-        return Fst(kind, arcs, version, flags, properties, start, states, arc_count, data)
+        return Fst(fst_type, arc_type, version, flags, properties, start, states, arc_count, data)
 
     def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
         if not binary:
@@ -103,6 +103,7 @@ def _read_name(source: Source) -> bytes:
 
 
 def _read_compact(source: Source) -> Acceptor:
+    """Read an acceptor in binary. Raise FormatError for another type of FST, or an invalid FST."""
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
         source.fail("expected an FST in OpenFst's binary format", at)
@@ -112,7 +113,8 @@ def _read_compact(source: Source) -> Acceptor:
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
-        source.fail("an FST with symbol tables is not supported", at)
+        source.fail("an FST with symbol tables is not supported: remove them with fstsymbols --clear_isymbols "
+                    "--clear_osymbols", at)  # fmt: skip
     if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
         source.fail(f"invalid FST of {count} states with start state {start}", at)
     aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
@@ -140,6 +142,7 @@ def _read_aligned(source: Source, aligned: bool, dtype: npt.DTypeLike, count: in
 
 
 def _read_lines(source: Source) -> Acceptor:
+    """Read an acceptor in text. Raise FormatError for a line that is not an arc or a final state of an acceptor."""
     arcs: list[tuple[int, int, float, int]] = []
     final: dict[int, float] = {}
     start = -1
@@ -179,6 +182,7 @@ def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MI
 
 
 def _parse_cost(source: Source, word: bytes, at: int) -> float:
+    """Parse a cost, which may be infinite. ``at`` is the offset of its line, for the error."""
     if word in _INFINITE:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf

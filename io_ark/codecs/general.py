@@ -36,13 +36,13 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
         return self._dense.pack(binary)
 
     def part(self, source: Source, selection: Range | None) -> Any:
-        cut = super().part(source, selection)
-        if selection is None or not isinstance(cut, SparseMatrix):
-            return cut
+        part = super().part(source, selection)
+        if selection is None or not isinstance(part, SparseMatrix):
+            return part
         try:
-            return cut.to_array()  # As in Kaldi, a range of a sparse matrix is dense.
+            return part.to_array()  # As in Kaldi, a range of a sparse matrix is dense.
         except MemoryError as error:
-            size = " x ".join(map(str, cut.shape))
+            size = " x ".join(map(str, part.shape))
             raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers, which exceed the "
                              "memory: select fewer rows or columns", file=source.name) from error  # fmt: skip
 

@@ -52,7 +52,8 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
         parameter_kind: code of the type of features in HTK.
 
     Returns:
-        The headers of shape (entries, 12) and the concatenated numbers of all matrices, or None if a header is invalid.
+        The headers of shape (entries, 12) and the concatenated numbers of all matrices, or None if a number does not
+        fit into a header.
     """
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)
@@ -72,17 +73,17 @@ class HtkCodec(Codec[HtkFeatures]):
 
     def read(self, source: Source) -> HtkFeatures:
         at = source.tell()
-        frames, period, size, kind = _HEADER.unpack(source.read(_HEADER.size))
-        if kind & (_COMPRESSED | _VECTOR_QUANTIZED) or kind & _BASE in _NOT_FLOATS:
-            source.fail(f"HTK features of kind {kind:#o} are compressed, quantized or not floats: write "
+        frames, period, size, parameter_kind = _HEADER.unpack(source.read(_HEADER.size))
+        if parameter_kind & (_COMPRESSED | _VECTOR_QUANTIZED) or parameter_kind & _BASE in _NOT_FLOATS:
+            source.fail(f"HTK features of kind {parameter_kind:#o} are compressed, quantized or not floats: write "
                         "plain features, for example with HCopy", at)  # fmt: skip
         if frames < 0 or size < 0:
             source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes", at)
         columns = size // 4
         values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
-        if kind & _CHECKSUM and len(source.peek(2)) == 2:
+        if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:
             source.skip(2)
-        return HtkFeatures(values, period, kind & ~_CHECKSUM)
+        return HtkFeatures(values, period, parameter_kind & ~_CHECKSUM)
 
     def write_body(self, sink: Sink, value: HtkFeatures, binary: bool) -> None:
         if not binary:

@@ -44,8 +44,7 @@ _DIGITS = b"0123456789 "  # NumPy parses lines of only these characters as `istr
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
     """Return the record layout of numbers with a size byte before every number."""
-    kind = np.dtype(dtype)
-    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
+    return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, np.dtype(dtype)))])
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
@@ -107,7 +106,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
         if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
-            source.fail(f"{quote(word[0])} is not a list of integers of 32 bits", at + word.start())
+            source.fail(f"{quote(word[0])} is not a list of integers of {limits.bits} bits", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
         source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
@@ -172,6 +171,7 @@ class IntVectorCodec(ArrayCodec):
         return Pack(block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        """Encode the entries of a block of vectors of int32. Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
@@ -208,6 +208,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return np.concatenate(lengths), np.concatenate(parts)
 
     def _read_text(self, source: Source) -> list[Array]:
+        """Read a line of lists, each of which must end with a semicolon."""
         text, at = read_text_line(source, "a list of lists of integers")
         if source.tell() == at + len(text):
             source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
@@ -216,9 +217,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             return plain
         *lists, remainder = text.split(b";")
         if remainder.strip():
-            source.fail(
-                "expected ';' after every list of integers, including the last list: is the line truncated?", at
-            )
+            source.fail("expected ';' after every list of integers, including the last list: create the file again", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
@@ -247,6 +246,7 @@ class PairVectorCodec(Codec[Array]):
         return Pack(block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        """Encode the entries of a block of matrices with two columns. Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
         counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
@@ -266,6 +266,7 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
+        """Read a line of pairs of numbers, which semicolons separate."""
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
@@ -279,6 +280,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
+        """Parse the numbers of a pair in the line at offset ``at``."""
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
@@ -298,7 +300,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Split pairs into an array of their first numbers and an array of their second numbers."""
+        """Split pairs into arrays of first and second numbers. Raise FormatError for other shapes or types."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)

@@ -51,9 +51,9 @@ class IntLinesCodec(LinesCodec):
     """Codec of text files with an integer on each line, such as ``disambig.int``, as an int32 array."""
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
-        values = np.array([_parse_integer(source, number, words, 0, 1) for number, words in lines], np.int64)
+        values = np.array([_parse_integer(source, line_number, words, 0, 1) for line_number, words in lines], np.int64)
         if (values != values.astype(np.int32)).any():
-            source.fail("an integer of the file does not fit into 32 bits")
+            source.fail("an integer of the file does not fit into 32 bits: read the file as kind='lines'")
         return values.astype(np.int32)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
@@ -65,10 +65,11 @@ class SymbolTableCodec(LinesCodec):
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, int]:
         table: dict[str, int] = {}
-        for number, words in lines:
-            label = _parse_integer(source, number, words, 1, 2)
+        for line_number, words in lines:
+            label = _parse_integer(source, line_number, words, 1, 2)
             if table.setdefault(symbol := decode_token(words[0]), label) != label:
-                source.fail(f"line {number}: the symbol {symbol!r} has two integers: read the file as kind='lines'")
+                text = f"line {line_number}: the symbol {symbol!r} has two integers: read the file as kind='lines'"
+                source.fail(text)
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
@@ -83,11 +84,11 @@ class ConfigCodec(LinesCodec):
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:
         options: dict[str, str] = {}
-        for number, words in lines:
+        for line_number, words in lines:
             line = decode_token(b" ".join(words).partition(b"#")[0].strip())
             name, _, value = line.removeprefix("--").partition("=")
             if line and not (line.startswith("--") and name):
-                source.fail(f"line {number}: expected --name=value, found {quote(line.encode(errors='replace'))}")
+                source.fail(f"line {line_number}: expected --name=value, found {quote(line.encode(errors='replace'))}")
             options.update({name.replace("_", "-").lower(): value} if line else {})
         return options
 

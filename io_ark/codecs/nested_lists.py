@@ -123,7 +123,7 @@ def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
 def encode_objects(
     lists: Places | None, lengths: Places, columns: Columns, brackets: Brackets | None = None
 ) -> list[bytes]:
-    """Encode objects that are lists, or lists of lists.
+    """Encode objects that are lists, or lists of lists. Return the bytes of each object.
 
     Args:
         lists: number of lists of each object; None if every object is one list.

@@ -134,7 +134,7 @@ def _read_complete(source: Source, limit: int) -> Array:
         source.skip(count * _COMPLETE_INDEX.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _COMPLETE_MARK:
-        source.fail("an index is neither a step in time nor complete: is the example damaged?", source.tell() - 1)
+        source.fail("an index is neither a step in time nor complete; the example is damaged", source.tell() - 1)
     return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size.
 
 
@@ -144,13 +144,14 @@ def _count_run(values: npt.NDArray[np.bool_]) -> int:
 
 
 def _read_io(source: Source, binary: bool) -> NnetIo:
+    """Read an input or output, whose indexes and features must have the same number of rows."""
     expect_token(source, binary, b"<NnetIo>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)
     at = source.tell()
     features = _matrix.read_body(source, binary)
     if features.shape[0] != len(indexes):
-        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows of features: is the example damaged?", at)
+        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows of features; the example is damaged", at)
     expect_token(source, binary, b"</NnetIo>")
     return NnetIo(name, indexes, features)
 
@@ -161,6 +162,7 @@ def _read_named(source: Source, binary: bool, name: bytes) -> int:
 
 
 def _read_supervision(source: Source, binary: bool) -> Supervision:
+    """Read the target of an output. Without alignments, ``alignment_pdfs`` is empty."""
     expect_token(source, binary, b"<Supervision>")
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
@@ -184,10 +186,10 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
     """Read the derivative weights, which are absent or in one of two formats, and the end of the output."""
-    kind = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
-    if kind == b"</NnetChainSup>":
+    token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
+    if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)
-    if kind == b"<DW2>" or not binary:
+    if token == b"<DW2>" or not binary:
         weights = _vector.read_body(source, binary)
     else:
         at = source.tell()
@@ -200,6 +202,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
 
 
 def _read_output(source: Source, binary: bool) -> ChainOutput:
+    """Read an output of a chain network."""
     expect_token(source, binary, b"<NnetChainSup>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)

@@ -18,7 +18,7 @@ from io_ark.codecs.text_format import encode_lists
 class Pack:
     """Ways to encode all entries of a block of one kind of object at once."""
 
-    # Type and number of dimensions of arrays that are written without conversion.
+    # Type and number of dimensions of arrays that are written without conversion. None if there are no such arrays.
     arrays: tuple[np.dtype[Any], int] | None = None
     # Encodes the entries of a block. Returns None for other types of blocks.
     block: Callable[[Block], PackedBlock | None] = lambda block: None

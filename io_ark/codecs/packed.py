@@ -74,6 +74,7 @@ class PackedMatrixCodec(ArrayCodec):
         return (count,) if self.form == "packed" else (size, size)
 
     def _read_brackets(self, source: Source) -> tuple[Array, int]:
+        """Read a lower triangle in text. Return the numbers row by row, and the number of rows."""
         text, at = read_bracketed_text(source, "packed matrix")
         if b";" in text:
             source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
@@ -97,7 +98,11 @@ class PackedMatrixCodec(ArrayCodec):
             sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
 
     def _lower_triangle(self, array: Array) -> tuple[Array, int]:
-        """Return the lower triangle row by row, and the number of rows."""
+        """Return the lower triangle row by row, and the number of rows.
+
+        Raises:
+            FormatError: the array is neither a triangle nor a square matrix of this form.
+        """
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")
         with np.errstate(over="ignore"):

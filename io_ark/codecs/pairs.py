@@ -54,11 +54,11 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     for index, value in zip(words[0::2], words[1::2], strict=True):
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
             source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", at)
-        number = round_to_float32(value)
+        rounded = round_to_float32(value)
         integer = parse_integer(index)
-        if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(number):
+        if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(rounded):
             source.fail(f"{quote(index)} or {quote(value)} is out of range for 32 bits", at)
-        pairs.append((integer, number))
+        pairs.append((integer, rounded))
     return pairs
 
 

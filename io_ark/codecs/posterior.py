@@ -72,6 +72,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
         return Pack(block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        """Encode the entries of a block of posteriors. Return None for any other block."""
         if not isinstance(block, PosteriorBlock):
             return None
         counts, columns = block.posteriors.counts, self._get_columns(block.posteriors)

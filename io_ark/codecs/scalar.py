@@ -17,6 +17,7 @@ from io_ark.codecs.pack import Pack, create_number_pack
 from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 Value = TypeVar("Value")
 
@@ -90,8 +91,8 @@ class FloatCodec(_ScalarCodec[float]):
         try:
             packed = self._packed.pack(self._packed.size - 1, float(value))
         except (OverflowError, TypeError, ValueError) as error:
-            kind = "double" if self.double else "float"
-            raise FormatError(f"{value!r} is not a number that fits into a {kind}") from error
+            name = "double" if self.double else "float"
+            raise FormatError(f"{quote_value(value)} is not a number that fits into a {name}") from error
         sink.write(packed if binary else (format_row([self._packed.unpack(packed)[1]]) + "\n").encode("ascii"))
 
 
@@ -105,5 +106,5 @@ class BoolCodec(_ScalarCodec[bool]):
 
     def write_body(self, sink: Sink, value: bool, binary: bool) -> None:
         if not isinstance(value, bool | np.bool_):
-            raise FormatError(f"expected True or False, not {value!r}")
+            raise FormatError(f"expected True or False, not {quote_value(value)}")
         sink.write((b"T" if value else b"F") + (b"" if binary else b" \n"))

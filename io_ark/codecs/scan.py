@@ -78,7 +78,8 @@ class Scan(Protocol):
     def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         """Read some or all of the objects at increasing offsets ``places`` from the start of the window.
 
-        An object ends before the next offset, or at the end of its file, which ``ends`` holds.
+        ``keys`` holds the keys of the objects. An object ends before the next offset, or at the end of its file, which
+        ``ends`` holds.
         """
 
 
@@ -106,7 +107,7 @@ class KindScan:
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
         self.of_any_size = layout in _NESTED
-        self._kind, self._number, self._nested = kind, _KINDS.index(layout), layout in _NESTED
+        self._kind, self._code, self._nested = kind, _KINDS.index(layout), layout in _NESTED
         self._ends, self._shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
 
     @cached_property
@@ -144,6 +145,14 @@ class KindScan:
     def _call(
         self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
     ) -> _Numbers | None:
+        """Scan a window in C. Return None if no object was read.
+
+        Args:
+            window: the bytes.
+            keys: receives the keys of entries; None for objects without keys.
+            places: offsets of objects; None if the window starts with an entry.
+            room: maximum bytes of the numbers; None for the size of the window.
+        """
         data = window.view_bytes()
         largest = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
@@ -153,7 +162,7 @@ class KindScan:
             lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
-        count = scan(self._table, self._number) if len(data) else 0
+        count = scan(self._table, self._code) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
         if has_doubles:  # Statistics for CMVN are in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
@@ -167,6 +176,7 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
+        """Return a block of scanned numbers. ``data`` and ``ends`` are the bytes of the entries and the end of each."""
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]

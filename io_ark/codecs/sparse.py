@@ -19,7 +19,7 @@ from io_ark.codecs.base import (
     as_floats,
     encode_int32,
     expect_token,
-    quote,
+    quote_or_end,
     read_size,
     register_kind,
 )
@@ -159,7 +159,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quote(word[0] if word else b'')}",
+            f"expected {name.decode()} and a number at the start of {what}, found {quote_or_end(b''.join(word))}",
             at,
         )
     source.skip(len(word[0]))
@@ -167,6 +167,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
 
 
 def _create_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
+    """Return a sparse vector. Raise FormatError at the offset ``at`` if the indices are invalid."""
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
         source.fail(f"the indices of a sparse vector of dimension {dim} are not ascending, or out of range", at)

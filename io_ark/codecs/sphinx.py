@@ -24,7 +24,8 @@ def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[
     """Encode the matrices of a block in the format of :class:`SphinxCodec`.
 
     Returns:
-        The headers of shape (entries, 4) and the concatenated numbers of all matrices, or None if one is too large.
+        The headers of shape (entries, 4) and the concatenated numbers of all matrices, or None if a matrix is too
+        large.
     """
     order, counts = ">" if big_endian else "<", block.count_elements()
     if counts.max() > INT32_MAX:

@@ -63,6 +63,9 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
         brackets: text around a list. Every number is followed by a space. None: binary, with the length before a list
             and a size byte before a number.
 
+    Raises:
+        ValueError: the numbers do not match the lengths, or are not int32, float32 or float64.
+
     >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
     (b'[ 1.5 2 ] [ ] ', array([10, 14]))
     """
@@ -79,6 +82,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
+    """Yield the bytes of each number: a size byte and the number in binary, or text and a space."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())
@@ -87,7 +91,9 @@ def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
 
 
 def _create_mismatch_error(columns: Columns) -> ValueError:
-    return ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers do not match the lengths of the lists")
+    counts, types = f"{len(columns[0])} and {len(columns[-1])}", f"{columns[0].dtype} and {columns[-1].dtype}"
+    return ValueError(f"{counts} numbers of type {types} do not match the lengths of the lists, or the types are not "
+                      "int32, float32 or float64")  # fmt: skip
 
 
 def encode_list(numbers: Column, brackets: Brackets) -> bytes:

@@ -12,6 +12,7 @@ from io_ark.codecs.base import Codec, Sink, quote
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 
@@ -24,7 +25,8 @@ def encode_token(token: str) -> bytes:
     """
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        raise FormatError(f"invalid token {token!r}: a token must not be empty, or contain white space or a null byte")
+        text = f"invalid token {quote_value(token)}: a token must not be empty, or contain white space or a null byte"
+        raise FormatError(text)
     return data
 
 

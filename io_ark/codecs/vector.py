@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, quote, view_raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, quote_or_end, view_raw_bytes
 from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
@@ -65,6 +65,7 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
+        """Read a vector in text. Raise FormatError for several rows, or for numbers without white space between."""
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
@@ -93,7 +94,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
         source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
     if stored is None:
-        source.fail(f"expected a vector (FV or DV), found {quote(head.split(b' ')[0])}")
+        source.fail(f"expected a vector (FV or DV), found {quote_or_end(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
     if size != 4 or count < 0:
         source.fail(

@@ -26,7 +26,7 @@ from io_ark.codecs.audio import (
     measure_audio,
     require_decoder,
 )
-from io_ark.codecs.base import Codec, Sink, T, as_array, quote, register_kind, view_raw_bytes
+from io_ark.codecs.base import Codec, Sink, T, as_array, quote, quote_or_end, register_kind, view_raw_bytes
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -70,12 +70,12 @@ class Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
+            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote_or_end(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
-        _, self.riff_size, kind = self.fields("4sI4s")
-        if kind != b"WAVE":
-            source.fail(f"expected WAVE in the header of a wave file, found {quote(kind)}", self._start + 8)
+        _, self.riff_size, form_type = self.fields("4sI4s")
+        if form_type != b"WAVE":
+            source.fail(f"expected WAVE in the header of a wave file, found {quote(form_type)}", self._start + 8)
 
     def fields(self, layout: str) -> tuple[Any, ...]:
         """Read fields in the notation of ``struct``, where ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
@@ -139,12 +139,12 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
         source.fail(f"a wave file {message}", at)
 
     if size < 16:
-        refuse(f"has a format chunk of {size} bytes, less than 16")
+        refuse(f"has a format chunk of {size} bytes, less than 16: create the file again")
     order, foreign = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
         if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
-            refuse("has a format chunk that is too short for the extensible format")
+            refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extended[3:] != _PCM_SUBTYPE:
             foreign = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
@@ -152,11 +152,11 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     source.skip(size - len(format_chunk))
     chunks.skip_padding(size)
     if channels == 0:
-        refuse("has no channels")
+        refuse("has no channels: create the file again")
     if not foreign and bits != 16:
         foreign = f"has {bits} bits per sample"
     if rate == 0:
-        refuse("has a sampling rate of 0")
+        refuse("has a sampling rate of 0: create the file again")
     if foreign:
         if not any_encoding:
             refuse(f"{foreign}, which Kaldi refuses: {_WAYS_OUT}")
@@ -201,7 +201,7 @@ def read_samples(
         max_duration: the limit in seconds, for the message.
 
     Raises:
-        FormatError: the file has more than ``limit`` bytes of samples.
+        FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
     """
     if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
@@ -234,7 +234,10 @@ def _count_bytes(source: Source, announced: int | None) -> int:
     while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(piece)
     if announced is None and count == limit:
-        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: is this an endless device or pipe?")
+        source.fail(
+            f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
+            "or pipe"
+        )
     if announced is not None and count < announced:
         logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
                        source.name, announced, count)  # fmt: skip
@@ -322,6 +325,13 @@ class WaveScan:
         return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
+        """Scan a window in C. Return None if no wave file was read.
+
+        Args:
+            keys: keys of the files; None if the window starts with an entry of an archive.
+            window: the bytes.
+            places: (files, 2): start and end of each file; None for an archive.
+        """
         data = window.view_bytes()
         limit = MAX_ENTRIES if places is None else len(places)
         scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
@@ -514,7 +524,8 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        raise FormatError(f"expected numbers of shape (channels, samples) as audio, not {array.shape} of {array.dtype}")
+        text = f"expected samples as numbers of shape (channels, samples >= 1), not {array.shape} of {array.dtype}"
+        raise FormatError(text)
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()

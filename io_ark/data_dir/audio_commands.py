@@ -77,7 +77,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
 
 
 def _is_other_format(name: bytes) -> bool:
-    """Return True if a file exists and starts as audio in another format than WAV."""
+    """Return True if a file exists, and its first bytes are the start of audio in another format than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format
@@ -121,7 +121,7 @@ def _unquote(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Split a command that changes the speed into its input and the factor as text; None for other commands.
+    """Return the input of a command that changes the speed, and the factor as a string. Return None for other names.
 
     >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
     ('a b.wav', '0.9')

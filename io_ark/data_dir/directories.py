@@ -46,7 +46,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError if the target is the source (with Kaldi's message) or contains the source."""
+    """Raise DataDirError if the target is the source (Kaldi's ``message``), or if :func:`refuse_target` refuses it."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -128,7 +128,10 @@ def subset(
 def _choose_utterances(
     say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
-    """Write utt2spk and spk2utt of a subset."""
+    """Write utt2spk and spk2utt of a subset of about ``size`` utterances.
+
+    ``flag`` is the option of subset_data_dir.sh, such as ``--speakers``, or "" for evenly spread utterances.
+    """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
     if is_by_speaker:
@@ -232,7 +235,11 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift."""
+    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift.
+
+    Raises:
+        DataDirError: two directories have different frame shifts.
+    """
     first: tuple[DataFiles, bytes] | None = None
     for src in srcs:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
@@ -251,7 +258,7 @@ def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
 
 
 class Renaming:
-    """Rename keys by adding a prefix and a suffix."""
+    """Rename keys by adding a prefix and a suffix. ``listing`` is the path of a file with all keys."""
 
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
@@ -264,7 +271,7 @@ class Renaming:
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Yield chunks of a file with field ``number`` renamed, and with single spaces between fields.
 
-        Blanks within a file name of a script file are preserved.
+        Blanks within a file name of a script file are preserved. ``chunks`` replaces the content of the file.
 
         Raises:
             DataDirError: a key is not in the listing.
@@ -281,6 +288,7 @@ class Renaming:
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
+        """Return a chunk of the file ``path`` with field ``number`` of each line renamed."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
@@ -358,7 +366,11 @@ def copy(
 
 
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate a directory. Files that the source lacks are not required."""
+    """Validate a directory like the script ``say``, and return the exit status. Files that the source lacks may be missing.
+
+    Raises:
+        DataDirError: the directory is invalid, or ``options`` has an unknown option.
+    """
     parameters = inspect.signature(validate).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
@@ -439,6 +451,7 @@ class _Durations(dict[bytes, float]):
 
 
 def _read_durations(path: str) -> _Durations:
+    """Read a file ``utt2dur``. Raise DataDirError for an invalid line."""
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
@@ -469,7 +482,9 @@ def _divide_speaker(
         seconds += duration
     width = len(str(len(groups)))
     return [
-        b"%b %b-%0*d\n" % (name, speaker, width, number) for number, group in enumerate(groups, 1) for name in group
+        b"%b %b-%0*d\n" % (name, speaker, width, group_number)
+        for group_number, group in enumerate(groups, 1)
+        for name in group
     ]
 
 

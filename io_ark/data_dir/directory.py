@@ -89,7 +89,7 @@ class DataDir(os.PathLike[str]):
         return True
 
     def __contains__(self, name: object) -> bool:
-        """True if the directory has a file of this name."""
+        """Return True if the directory has a file of this name."""
         return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
 
     def __repr__(self) -> str:
@@ -135,6 +135,7 @@ class DataDir(os.PathLike[str]):
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
     def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
+        """Return :meth:`hours`. ``measure`` returns the durations of recordings in seconds."""
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
@@ -304,7 +305,7 @@ class DataDir(os.PathLike[str]):
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
-            raise DataDirError("give one of number, utterances, speakers and durations", self.path)
+            raise DataDirError("pass exactly one of number, utterances, speakers and durations", self.path)
         if durations is not None:
             refuse_target(os.fspath(target), self.path)
             low, high = durations
@@ -427,11 +428,11 @@ class DataDir(os.PathLike[str]):
         if "segments" not in self:
             return self.copy(target)
         segments: dict[bytes, list[tuple[float, float, bytes]]] = {}
-        for number, line in enumerate(read_lines(self.file("segments")), 1):
+        for line_number, line in enumerate(read_lines(self.file("segments")), 1):
             fields = line.split()
             if len(fields) < 4:
                 text = "expected a segment, its recording, start and end: correct the line"
-                raise DataDirError(text, self.file("segments"), number, get_field(line))
+                raise DataDirError(text, self.file("segments"), line_number, get_field(line))
             end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
         say, src = self._say("to_whole_recordings"), DataFiles(self.path)

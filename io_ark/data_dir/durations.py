@@ -64,12 +64,12 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise DataDirError if an entry of a script file is a FIFO or a device, from which reading might never end.
+    """Raise DataDirError if an entry is not a regular file, because reading a FIFO or a device might never end.
 
     With ``names``, only the entries with these keys are checked.
     """
     last = b""
-    for number, line in enumerate(read_lines(scp), 1):
+    for line_number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
         file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
         if file == last or file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
@@ -83,7 +83,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
             raise DataDirError(
                 f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'",
                 scp,
-                number,
+                line_number,
                 key,
             )
 
@@ -130,7 +130,19 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 def compute_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide a directory into ``parts``, write ``name`` of each by ``compute(path of source)``, and join the files."""
+    """Divide a directory into parts, write a file of each part, and join the files.
+
+    Args:
+        say: prints Kaldi's messages.
+        stage: the directory.
+        name: name of the file to write.
+        parts: number of parts.
+        source: name of the file from which the file is computed.
+        compute: function that returns the lines of the file for the path of ``source`` in a part.
+
+    Raises:
+        DataDirError: the directory cannot be divided, or a file cannot be computed.
+    """
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
@@ -159,7 +171,7 @@ def get_utt2dur(
         cmd: has no effect. Kaldi's script runs its jobs with this command.
 
     Raises:
-        DataDirError: there are no recordings or features, or too few of them can be read.
+        DataDirError: there are no recordings or features, too few of them can be read, or the frame shift is invalid.
     """
     target = f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
@@ -230,7 +242,11 @@ def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool
 
 
 def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if the files ``name`` and ``listing`` differ in length. Raise DataDirError if ``name`` is less than half."""
+    """Warn if the files ``name`` and ``listing`` differ in length.
+
+    Raises:
+        DataDirError: ``name`` has less than half as many lines as ``listing``.
+    """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
@@ -280,6 +296,7 @@ def _has_speed_command(wav_scp: str) -> bool:
 
 
 def _reads_entire(say: Printer, wav: str, name: str) -> bool:
+    """Return True and print Kaldi's explanation if a command changes the speed, since its WAV header may be wrong."""
     if not _has_speed_command(wav):
         return False
     say(

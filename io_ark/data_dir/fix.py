@@ -61,8 +61,8 @@ def fix(
         strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
 
     Raises:
-        DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
-            carriage return, a byte-order mark, or a fifth field in segments.
+        DataDirError: the directory or a required file is missing, no utterance would remain, or data would be lost silently,
+            because of a key with two values, a carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
@@ -131,18 +131,20 @@ class _Fix:
         for lines_before, chunk in number_chunks(read_chunks(path)):
             has_return = b"\r" in chunk and not self.strip_cr
             has_channel = name == "segments" and any(get_column(chunk, 5, awk=True))
-            for number, line in enumerate(split_lines(chunk) if has_return or has_channel else (), lines_before + 1):
+            for line_number, line in enumerate(
+                split_lines(chunk) if has_return or has_channel else (), lines_before + 1
+            ):
                 if has_return and line.endswith((b"\r\n", b"\r")):
-                    raise DataDirError(_RETURN, path, number, get_field(line))
+                    raise DataDirError(_RETURN, path, line_number, get_field(line))
                 if has_channel and len(split_fields(line)) > 4:
-                    raise DataDirError(_CHANNEL, path, number, get_field(line))
+                    raise DataDirError(_CHANNEL, path, line_number, get_field(line))
             return_count += chunk.count(b"\r\n") if self.strip_cr else 0
         if return_count:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in read_chunks(path)))
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort(self, name: str) -> None:
-        """Sort a file by its keys, and remove repeated lines."""
+        """Sort a file by its keys, and keep one line of each key. A key with two values may be an error."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -158,10 +160,16 @@ class _Fix:
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
         """Raise DataDirError for a key with two values, or only warn if the file can be computed from other files."""
-        lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if get_sort_key(line) == key]
-        number = next(number for number, line in lines if line != lines[0][1])
+        lines = [
+            (line_number, line.split())
+            for line_number, line in enumerate(read_lines(path), 1)
+            if get_sort_key(line) == key
+        ]
+        line_number = next(line_number for line_number, line in lines if line != lines[0][1])
         text = f"another value than in line {lines[0][0]}, and only one would be kept: "
-        error = DataDirError(text + "remove one line, or rename a key", os.path.join(self.folder, name), number, key)
+        error = DataDirError(
+            text + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
+        )
         if name not in DERIVED_FILES:
             raise error
         error.message = text + "the first is kept; compute the file again"
@@ -198,10 +206,10 @@ class _Fix:
         recordings = read_id_list(stage.find("wav.scp"))
         segments = [line for chunk in read_chunks(path) for line in _cut_to_four_fields(chunk)]
         used_segments = []
-        for number, line in enumerate(segments, 1):
+        for line_number, line in enumerate(segments, 1):
             recording = get_field(line, 2)
             if not recording:
-                make_refusal("Bad line without a recording", path)(number)
+                make_refusal("Bad line without a recording", path)(line_number)
             if recording in recordings:
                 used_segments.append(line)
         stage.write("segments", used_segments)
@@ -221,7 +229,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Remove the speakers that utt2spk, cmvn.scp or spk2gender lacks from all files by speaker and from utt2spk."""
+        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove others from utt2spk and the files by speaker."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
@@ -242,10 +250,12 @@ class _Fix:
                 self.filter(known, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Remove the utterances that a file by utterance lacks, or gives a duration of 0 or less, from all such files.
+        """Keep the utterances that the existing files by utterance have, except utt2uniq and vad.scp.
+
+        In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
-            DataDirError: no utterance would be left, or a file is not sorted.
+            DataDirError: no utterance would be left, a file is not sorted, or a duration is negative.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -282,9 +292,9 @@ class _Fix:
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
-        for number, line in bad_lines:
+        for line_number, line in bad_lines:
             if get_field(line) in open_ended:
-                raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), number, get_field(line))
+                raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
         """Check that the lines of a file are sorted, or, with ``by_speaker``, that their second fields are sorted.
@@ -300,12 +310,14 @@ class _Fix:
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
-            for number, (before, value) in enumerate(zip([previous, *values], values, strict=False), lines_before + 1):
+            for line_number, (before, value) in enumerate(
+                zip([previous, *values], values, strict=False), lines_before + 1
+            ):
                 if value < before:
                     for text in message.split("\n"):
                         self.say.write(text)
-                    key = next(islice(map(get_field, read_lines(path)), number - 1, None))
-                    advice = "is not in this order: rename the utterance or its speaker"
+                    key = next(islice(map(get_field, read_lines(path)), line_number - 1, None))
+                    advice = "is not in sorted order: rename the utterance or its speaker"
                     raise self.say.fail("", advice, f"{self.folder}/{name}", key=key)
             previous = values[-1]
 
@@ -319,8 +331,8 @@ def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
 
 def _read_keys_above_zero(path: str) -> set[bytes]:
     """Return the keys of the lines whose value is above 0."""
-    bad_numbers = {number for number, _ in find_bad_lines(path, has_positive)}
-    return {get_field(line) for number, line in enumerate(read_lines(path), 1) if number not in bad_numbers}
+    bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive)}
+    return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}
 
 
 def write_filtered(

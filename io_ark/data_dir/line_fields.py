@@ -80,7 +80,7 @@ def sort_unique_values(file: str, number: int, *, awk: bool = True) -> list[byte
 def require_two_fields(chunks: Iterable[bytes], refuse: Callable[[int, bytes], object]) -> Iterator[bytes]:
     """Yield chunks unchanged. Call ``refuse`` with the number and the text of a line that has not exactly two fields."""
     for lines_before, chunk in number_chunks(chunks):
-        for number, line in enumerate(split_lines(chunk), lines_before + 1):
+        for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             if len(line.split()) != 2:
-                refuse(number, line)
+                refuse(line_number, line)
         yield chunk

@@ -12,7 +12,7 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
-    """Return the number of the first key, counted from 1, that is not larger than the key before it; 0 if all keys are.
+    """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
 
     Args:
         keys: keys to check.

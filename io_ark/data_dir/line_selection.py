@@ -29,7 +29,8 @@ def select_lines(
         write: function that receives the selected lines. If None, lines are only counted.
         number: number of the field, counted from 1.
         exclude: select the lines whose field is not one of the keys.
-        refuse: called with the number of a line that lacks the field, after the preceding lines have been written.
+        refuse: called with the number of a line that lacks the field, after the preceding lines have been written. If the
+            function returns, the later lines of the same chunk are skipped.
 
     Returns:
         The number of selected lines, and the number of all lines.

@@ -1,6 +1,7 @@
 """Kaldi's Perl scripts for lists: filter_scp.pl, split_scp.pl, subset_scp.pl, shuffle_list.pl, apply_map.pl and others.
 
-The function of a script has the script's name. It takes the script's arguments and returns its exit status.
+The function of a script has the script's name. It takes the script's arguments and returns its exit status. Invalid
+arguments and files raise DataDirError.
 """
 
 from __future__ import annotations
@@ -123,9 +124,12 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
     if file is not None:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
-        if number < 1:  # As in Perl, index -1 stands for the last element.
-            for line in read_lines(file):
-                if (line.split()[number - 1] in keys) is not exclude:
+        if number < 1:
+            for at, line in enumerate(read_lines(file), 1):
+                if not (fields := line.split()):
+                    make_refusal(text, file)(at)
+                # As in Perl, index -1 stands for the last element, and a missing element is in no list.
+                if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
                     write(line)
         else:
             select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
@@ -133,6 +137,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
+    """Print the spk2utt of a file utt2spk, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = open_source(argv)
@@ -144,6 +149,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
+    """Print the utt2spk of one or several files spk2utt, and return the exit status 0."""
     for name in argv or ["-"]:
         file = open_source([name])
         if file is not None:
@@ -199,6 +205,7 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
+    """Print a number of lines of a file, see :func:`choose_lines`, and return the exit status 0."""
     flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -229,6 +236,7 @@ def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Printer, argv: list[str]) -> int:
+    """Print the lines of a file in random order, and return the exit status: 1 if the usage was printed instead."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -252,20 +260,20 @@ def read_map(file: str) -> dict[bytes, bytes]:
         DataDirError: the file cannot be opened, or has an empty line.
     """
     values: dict[bytes, bytes] = {}
-    number = 0
+    line_number = 0
     with opening(f"Error opening map file {file}"):
         for chunk in read_chunks(open_argument(file)):
             plain = has_single_spaces(chunk)
-            for number, line in enumerate(
-                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), number + 1
+            for line_number, line in enumerate(
+                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), line_number + 1
             ):
                 key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! another value for this key: the last one is used"
-                    warn(DataDirError(text, file, number, key))
+                    warn(DataDirError(text, file, line_number, key))
                     values[key] = value
                 elif not key:
-                    make_refusal("apply_map.pl: empty line", open_argument(file))(number)
+                    make_refusal("apply_map.pl: empty line", open_argument(file))(line_number)
     return values
 
 
@@ -291,7 +299,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     if len(argv) != 1:
         raise make_usage_error(1)
     table = read_map(argv[0])
-    some = slice(max(begin or 0, 0), None if end is None else end + 1)
+    replaced = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def replace_missing(word: bytes) -> bytes:
         if not permissive:
@@ -306,9 +314,11 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
                 try:
-                    fields[some] = map(table.__getitem__, fields[some])
+                    fields[replaced] = map(table.__getitem__, fields[replaced])
                 except KeyError:
-                    fields[some] = [table[word] if word in table else replace_missing(word) for word in fields[some]]
+                    fields[replaced] = [
+                        table[word] if word in table else replace_missing(word) for word in fields[replaced]
+                    ]
                 out.append(b" ".join(fields))
         finally:
             sys.stdout.buffer.write(b"\n".join([*out, b""]))
@@ -320,6 +330,9 @@ def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
+
+    Raises:
+        DataDirError: there are fewer speakers than parts.
     """
     total, sums = len(sizes), list(accumulate(sizes, initial=0))
     if total < parts:
@@ -367,12 +380,12 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        for number, line in enumerate(read_lines(scp), 1):
+        for line_number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
                 fault = f"No utterance {decode_key(get_field(line))} in utt2spk file {utt2spk}"
                 fault = fault if line.strip() else "Empty or space-only line in scp file"
-                make_refusal(f"{say.name}: {fault}", scp)(number)
+                make_refusal(f"{say.name}: {fault}", scp)(line_number)
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
@@ -404,6 +417,7 @@ def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
 
 
 def split_scp(say: Printer, argv: list[str]) -> int:
+    """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty."""
     jobs = job = 0
     utt2spk, from_one = "", False
     for _ in range(3):
@@ -491,7 +505,7 @@ def check_text(say: Printer, file: str) -> None:
     """
     try:
         empty = os.path.getsize(file) == 0 and os.path.isfile(file)
-        problem, number, key = find_text_problem(file)
+        problem, line_number, key = find_text_problem(file)
     except OSError:
         raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
     if empty:
@@ -500,4 +514,4 @@ def check_text(say: Printer, file: str) -> None:
         warn(f"{say.name}: {problem}")
         remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
         text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
-        raise DataDirError(f"{say.name}: ERROR: {text}", file, number, key)
+        raise DataDirError(f"{say.name}: ERROR: {text}", file, line_number, key)

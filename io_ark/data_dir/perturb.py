@@ -47,6 +47,9 @@ _QUOTED = re.compile(rb"'[^']*'")
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with the command that changes the speed of a recording.
 
+    Raises:
+        ValueError: no program can read the file, see :func:`parse_audio_entry`.
+
     >>> add_speed_command(b"a", b"a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
@@ -72,16 +75,16 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
-        if alike := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
-            yield alike
+        if changed_chunk := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
+            yield changed_chunk
             continue
         out = []
-        for number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
+        for line_number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
             key, _, name = line.partition(b" ")
             try:
                 out.append(add_speed_command(key, name, factor))
             except ValueError as error:
-                raise DataDirError(str(error), path, number, key) from None
+                raise DataDirError(str(error), path, line_number, key) from None
         yield b"".join(out)
 
 
@@ -111,7 +114,10 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield segments with times divided by ``speed``, except segments of :data:`MIN_SEGMENT_SECONDS` or less."""
+    """Yield segments with times divided by ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or less.
+
+    The end -1 of a segment, which stands for the end of the recording, does not change.
+    """
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
@@ -125,6 +131,7 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def _need_sox(say: Printer, text: str) -> str:
+    """Return the path of sox. If sox is missing, print Kaldi's message ``text``, and raise DataDirError."""
     import shutil
 
     path = shutil.which("sox")
@@ -137,7 +144,10 @@ def _need_sox(say: Printer, text: str) -> str:
 def change_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the chunks of the files of a directory for the changed speed, by name, without spk2utt and durations."""
+    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations.
+
+    ``speakers``, ``utterances`` and ``recordings`` are the new names.
+    """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
         "utt2uniq": utterances.pair_names(src.find("utt2uniq")),
@@ -197,7 +207,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
             utterances get a suffix, and speakers keep their names.
 
     Raises:
-        DataDirError: the factor is invalid, or a file is missing.
+        DataDirError: the factor is invalid, sox or a file is missing, or a directory cannot be read or written.
     """
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
@@ -363,7 +373,7 @@ def perturb_volume(
 
 
 def _write_beside(path: str, parts: Iterable[bytes]) -> str:
-    """Write a temporary file beside a file, and return its path."""
+    """Write a temporary file beside a file, and return its path. Raise DataDirError if this is impossible."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
@@ -396,27 +406,28 @@ def change_recordings(
         if not blank and (changed_chunk := make_all(chunk)):
             yield changed_chunk
             continue
-        for number, line in enumerate(split_lines(chunk), before + 1):
+        for line_number, line in enumerate(split_lines(chunk), before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
-                blank = blank or number
+                blank = blank or line_number
             if blank and (key or not may_end_blank):
-                raise DataDirError("number of lines changed: this line is blank: remove it", path, blank)
+                raise DataDirError("is a blank line, which has no recording: remove the line", path, blank)
             if key:
                 try:
-                    changed = make(number, line, key, name.rstrip())
+                    changed = make(line_number, line, key, name.rstrip())
                 except ValueError as error:
-                    raise DataDirError(str(error), path, number, key) from None
+                    raise DataDirError(str(error), path, line_number, key) from None
                 yield changed
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
+    """Return the volume of each recording in a file. Raise DataDirError for an invalid line."""
     volumes = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
         if key and (len(values) != 1 or not is_number(values[0])):
-            raise DataDirError("expected a recording and its volume: correct the line", path, number, key)
+            raise DataDirError("expected a recording and its volume: correct the line", path, line_number, key)
         if key:
             volumes[key] = float(values[0])
     return volumes
@@ -437,6 +448,16 @@ def _has_volume(path: str) -> bool:
 
 
 def resample(say: Printer, frequency: str, folder: str) -> int:
+    """Change the sampling rate of all recordings by commands in ``wav.scp``, and return the exit status 0.
+
+    Args:
+        say: prints Kaldi's messages.
+        frequency: new sampling rate in Hz, or in kHz with the suffix k.
+        folder: path of the directory.
+
+    Raises:
+        DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
+    """
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
         raise DataDirError(f"the sampling rate must be a number above 0 in Hz, such as 16000, not {frequency!r}")

@@ -61,7 +61,7 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the options with their defaults."""
+        """Return the default of each option by name, with or without the options that Kaldi's script lacks."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
@@ -122,8 +122,8 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         value = type(default)(text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
-    kind = "whole" if isinstance(default, int) else "finite"
-    raise DataDirError(f"expected a number: --{name} {text}: write a {kind} number")
+    adjective = "whole" if isinstance(default, int) else "finite"
+    raise DataDirError(f"expected a number: --{name} {text}: write a {adjective} number")
 
 
 def format_flag(name: str) -> str:
@@ -139,10 +139,10 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
         argv: the command line.
 
     Returns:
-        The values of options by name, and the arguments.
+        The values of the options on the command line or in configuration files, by name, and the arguments.
 
     Raises:
-        DataDirError: an option is unknown, or lacks a valid value.
+        DataDirError: an option is unknown or lacks a valid value, or a configuration file is missing or invalid.
     """
     values: dict[str, Value] = {}
 
@@ -182,20 +182,22 @@ def read_settings(path: str) -> list[tuple[str, str]]:
     except OSError as error:
         raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
     words = []
-    for number, line in lines:
+    for line_number, line in lines:
         try:
-            words.append((number, shlex.split(line, comments=True)))
+            words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
-    rows = [(number, *assignment.partition("=")) for number, assignments in words for assignment in assignments]
-    for number, name, equals, _ in rows:
+            raise DataDirError("should be name=value, with quotation marks in pairs", path, line_number) from None
+    rows = [
+        (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
+    ]
+    for line_number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
-            raise DataDirError("should be name=value: correct the line", path, number)
+            raise DataDirError("should be name=value: correct the line", path, line_number)
     return [(name, value) for _, name, _, value in rows]
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values, which may stand anywhere. Return the values by name, and the arguments."""
+    """Read options without values, which may stand anywhere. Return True for each option by name, and the arguments."""
     names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
@@ -217,6 +219,11 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
         raise say.fail(f"invalid option '{argv[0]}'")
     takes_value = isinstance(options[names[argv[0]]], str)
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
+
+
+HELP = (["--help"], ["-h"])
+# Usage of the commands of ``kaldi-compat data`` that are not scripts of Kaldi.
+OTHER_COMMANDS = {"info": "<data-dir>", "install": "[--force] <utils-dir>"}
 
 
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
@@ -268,7 +275,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
-        meanings.update(dict.fromkeys(names.split(", "), " ".join(text.split()).rstrip(".")))
+        meanings.update(dict.fromkeys(names.split(", "), " ".join(text.replace("``", "`").split()).rstrip(".")))
     lines = []
     for name, value in options.items():
         default = str(value).lower() if isinstance(value, bool) else repr(value)
@@ -277,9 +284,16 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
 
 
 def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
+    """Run a script with the arguments ``argv``, and return the exit status.
+
+    With ``is_command``, options and messages are those of ``kaldi-compat data`` instead of Kaldi's script.
+
+    Raises:
+        DataDirError: the arguments are invalid, or the script fails.
+    """
     if script.style is Style.OWN:
-        if is_command and argv[:1] in (["--help"], ["-h"]):
-            warn(f"Usage: {say.name} {script.usage}")
+        if is_command and argv[:1] in HELP:
+            say.write(f"Usage: {say.name} {script.usage}")
             return 0
         try:
             return script.function(say, argv)
@@ -289,8 +303,8 @@ def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool
     options = script.get_options(with_own=is_command)
     if script.command == "combine" and not is_command:
         say.write(f"{say.name} {' '.join(argv)}")
-    if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
-        warn(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
+    if argv[:1] in HELP and (is_command or script.style is Style.SHELL_OPTIONS):
+        (say.write if is_command else warn)(f"Usage: {say.name} {script.usage}{format_options(script, options)}")
         return 0
     reader = read_any_options if is_command else _READERS.get(script.style)
     values, arguments = reader(say, options, argv) if reader else ({}, argv)
@@ -312,20 +326,20 @@ def ending_in_order() -> Iterator[None]:
     A second signal ends the process at once.
     """
 
-    def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Ended(128 + number)
+    def end(signum: int, frame: object) -> None:
+        signal.signal(signum, signal.SIG_DFL)
+        raise Ended(128 + signum)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     in_main = threading.current_thread() is threading.main_thread()
-    changed_numbers = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in changed_numbers:
-        signal.signal(number, end)
+    changed_numbers = [signum for signum in numbers if in_main and signal.getsignal(signum) is signal.SIG_DFL]
+    for signum in changed_numbers:
+        signal.signal(signum, end)
     try:
         yield
     finally:
-        for number in changed_numbers:
-            signal.signal(number, signal.SIG_DFL)
+        for signum in changed_numbers:
+            signal.signal(signum, signal.SIG_DFL)
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
@@ -367,6 +381,7 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
+    """Run the script ``name`` with the arguments of this process, and return the exit status."""
     import gc
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
@@ -434,7 +449,28 @@ def _refuse_links(folder: str) -> None:
             raise DataDirError(text, base)
 
 
+def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
+    """Run a command that is not a script of Kaldi, and return the exit status."""
+    usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
+    if argv[:1] in HELP:
+        say.write(usage)
+        return 0
+    values, arguments = read_any_options(say, {"force": False} if name == "install" else {}, argv)
+    if len(arguments) != 1:
+        raise DataDirError(usage, status=2)
+    [folder] = arguments
+    if name == "info":
+        from io_ark.data_dir.directory import DataDir
+
+        say.write(repr(DataDir(folder)))
+    else:
+        install(folder, force=bool(values.get("force")))
+        say.write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
+    return 0
+
+
 def run_data_command(argv: list[str]) -> int:
+    """Run the command ``kaldi-compat data`` with the arguments ``argv``, and return the exit status."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
@@ -445,23 +481,17 @@ def run_data_command(argv: list[str]) -> int:
             )
             for command, script in commands.items():
                 _write(f"  {command:<20} {script.usage}")
-            _write(f"  {'info':<20} <data-dir>\n  {'install':<20} [--force] <utils-dir>\n")
+            for command, usage in OTHER_COMMANDS.items():
+                _write(f"  {command:<20} {usage}")
+            _write("")
             _write("Every command has --help. install writes launchers of Kaldi's scripts (validate_data_dir.sh, ...).")
             return 0 if argv else 2
         name, arguments = argv[0], argv[1:]
-        if name == "install" and len(set(arguments) - {"--force"}) == 1:
-            [folder] = set(arguments) - {"--force"}
-            install(folder, force="--force" in arguments)
-            _write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
-            return 0
-        if name == "info" and len(arguments) == 1:
-            from io_ark.data_dir.directory import DataDir
-
-            _write(repr(DataDir(arguments[0])))
-            return 0
+        if name in OTHER_COMMANDS:
+            return _run_other_command(say, name, arguments)
         if name not in commands:
-            known = ", ".join((*commands, "info", "install"))
-            raise DataDirError(f"there is no command {name!r} with these arguments: choose from {known}", status=2)
+            known = ", ".join((*commands, *OTHER_COMMANDS))
+            raise DataDirError(f"there is no command {name!r}: choose from {known}", status=2)
         return call(commands[name], say, arguments, is_command=True)
 
     return run_protected(say, run)

@@ -79,13 +79,14 @@ class Segment:
         channel = self.channel or 0
         if channel >= channels:
             self._refuse(
-                f"has channel {channel}, but the channels of the recording are 0 to {channels - 1}: correct the fifth field"
+                f"has channel {channel}, but the last channel of the recording is {channels - 1}: correct the fifth field"
             )
         first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
 
     def _refuse(self, why: str) -> None:
-        raise RangeError(f"the segment {self.start:g} to {self.end:g} s of {self.recording} {why}", key=self.key)
+        end = "the end" if self.end == TO_THE_END else f"{self.end:g} s"
+        raise RangeError(f"the segment from {self.start:g} s to {end} of {self.recording} {why}", key=self.key)
 
 
 def parse_segment(line: str) -> Segment:

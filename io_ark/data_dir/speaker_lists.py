@@ -12,14 +12,14 @@ Refuse = Callable[[int, bytes], object]
 def convert_to_spk2utt(utt2spk: Iterable[bytes], refuse: Refuse) -> list[bytes]:
     """Return the lines of spk2utt for chunks of utt2spk. Speakers keep the order in which they first appear.
 
-    ``refuse`` is called with the number and the text of a line that has not exactly two fields.
+    ``refuse`` is called with the number and the text of a line that has not exactly two fields, and must raise an error.
     """
     utterances: dict[bytes, list[bytes]] = {}
     for lines_before, chunk in number_chunks(utt2spk):
-        for number, line in enumerate(split_lines(chunk), lines_before + 1):
+        for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             fields = line.split()
             if len(fields) != 2:
-                refuse(number, line)
+                refuse(line_number, line)
             utterances.setdefault(fields[1], []).append(fields[0])
     return [b"%b %b\n" % (speaker, b" ".join(names)) for speaker, names in utterances.items()]
 
@@ -29,14 +29,14 @@ def convert_to_utt2spk(spk2utt: Iterable[bytes], refuse: Refuse) -> Iterator[byt
 
     ``refuse`` is called with the number and the text of a line without utterances, after the lines before it were yielded.
     """
-    number = 0
+    line_number = 0
     for chunk in spk2utt:
         pairs: list[bytes] = []
-        for number, line in enumerate(chunk.removesuffix(b"\n").split(b"\n"), number + 1):
+        for line_number, line in enumerate(chunk.removesuffix(b"\n").split(b"\n"), line_number + 1):
             speaker, *utterances = line.split() or [b""]
             if not utterances:
                 if pairs:
                     yield b"".join(pairs)
-                refuse(number, line)
+                refuse(line_number, line)
             pairs += ((b" %b\n" % speaker).join(utterances), b" ", speaker, b"\n")
         yield b"".join(pairs)

@@ -72,6 +72,7 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
+        """Write the files of all parts. Raise DataDirError if a part would be empty."""
         path = self.src.find("utt2spk")
         if not path:
             raise self.say.fail("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
@@ -81,9 +82,9 @@ class _Split:
             parts = divide_by_speaker(self.say, path, path, self.part_count)
         for name, lines in zip(self.get_names("utt2spk"), parts, strict=True):
             self.stage.write(name, lines)
-        for number, lines in enumerate(parts, 1):
+        for part_number, lines in enumerate(parts, 1):
             if not lines:
-                message = f"part {number} is empty: too many splits and too few speakers"
+                message = f"part {part_number} is empty, because there are too few speakers: use fewer parts"
                 raise self.say.fail("", f"{self.say.name}: {message}")
         for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
             path = self.stage.find(name)
@@ -118,6 +119,16 @@ class _Split:
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
+        """Write each line of a file to the parts that ``parts_of_key`` lists for the key of the line.
+
+        Args:
+            name: name of the file in the directory.
+            parts_of_key: maps keys to numbers of parts, from 0 on. Lines with other keys are dropped.
+            warns: warn of lines that are in no part, or in several parts.
+
+        Raises:
+            DataDirError: a line has no key.
+        """
         path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
         is_unused = is_repeated = False

@@ -72,7 +72,9 @@ class DataDirError(ArkError):
 
     Args:
         message: description of the problem and of the remedy.
+        file: path of the file; "" if unknown.
         key: key of the line; None if unknown.
+        attributes: values of ``status`` and ``partly``.
     """
 
     status, partly = 1, False
@@ -181,6 +183,9 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
         *folders: directories to lock.
         change: lock for changing, which excludes all other processes. Otherwise, other processes may read at the same time.
         read: additional directories to lock for reading.
+
+    Raises:
+        DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
     directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode, by identity.
@@ -383,7 +388,10 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
 
 
 def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
-    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in itself. Links are included."""
+    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in the directory itself.
+
+    Links to missing files are included.
+    """
     names = []
     for base in within:
         place = os.path.join(folder, base)
@@ -425,7 +433,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the targets of the links in a directory. For a link to a link, yield the targets of both."""
+    """Yield the targets of the links in a directory. For a link to a link, also yield the target of the second link."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -439,7 +447,8 @@ def refuse_target(target: str, *sources: str) -> None:
     """Raise DataDirError if a target cannot be written, or if writing it would change a source. Nothing is changed.
 
     A target must not be a source, contain a source, contain a file to which a link of a source leads, be a folder of a
-    source (``.backup``, ``split4``), or be or contain the working directory.
+    source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a directory in which
+    all data files can be replaced.
     """
     real = os.path.realpath(target)
     here = next(_iterate_identities(real), None)
@@ -514,7 +523,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
     Raises:
         DataDirError: a directory exists and has other files.
     """
-    parent, others = os.path.dirname(os.path.realpath(folders[0])), list(beside)
+    parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
     missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
@@ -527,9 +536,9 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
-        missing += itertools.chain.from_iterable(map(make_directory, others))
-        with locked(*folders, *others):
-            if not is_locked_here(*folders, *others):
+        missing += itertools.chain.from_iterable(map(make_directory, other_folders))
+        with locked(*folders, *other_folders):
+            if not is_locked_here(*folders, *other_folders):
                 continue  # Another job has removed the directories.
             try:
                 yield
@@ -628,7 +637,11 @@ class Stage(DataFiles):
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """Yield a function that writes bytes to the new version of a file. The current version stays readable."""
+        """Yield a function that writes bytes to the new version of a file. The current version stays readable.
+
+        Raises:
+            DataDirError: the file cannot be written or replaced.
+        """
         check_place(self.folder, name)
         path = self.make_temporary_path(name)
         try:

@@ -50,10 +50,10 @@ class KeyList:
     """The keys of a file.
 
     Attributes:
-        keys: the keys.
+        keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
         field: number of the field that has the keys, from 1.
-        line_count: number of lines that end with a newline.
-        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
+        line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
+        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
     """
 
@@ -130,7 +130,7 @@ class Check(DataFiles):
         """
         if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
-        number, (a, b) = difference
+        line_number, (a, b) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
             self.say("differ, partial diff is:")
@@ -141,22 +141,24 @@ class Check(DataFiles):
             recording = decode_key(key or b"")
             add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
         advice = f"is missing, but is in {has.file}: {add}, or let kaldi-compat data fix remove the key"
-        raise self.say.fail("", advice, lacks.file, number, key)
+        raise self.say.fail("", advice, lacks.file, line_number, key)
 
     def check_values(self, name: str) -> None:
+        """Check the lines of a file by the rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
         good, advice, text, print_as = _VALUES[name]
-        for number, line in find_bad_lines(self.locate(name), globals()[good]):
+        for line_number, line in find_bad_lines(self.locate(name), globals()[good]):
             if print_as:
-                self.say.write(print_as.format(number, decode_key(line.rstrip(b"\n"))))
-            raise self.say.fail(text, advice, self.locate(name), number, get_field(line))
+                self.say.write(print_as.format(line_number, decode_key(line.rstrip(b"\n"))))
+            raise self.say.fail(text, advice, self.locate(name), line_number, get_field(line))
 
     def read_recordings(self) -> KeyList:
         """Return the recordings of segments. Without segments, return the utterances."""
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
+        """Carry out the checks of a line of ``_RULES`` if the file exists. Raise DataDirError for the first fault."""
         if not self.find(name):
             return
         self.check_sorted(name)
@@ -184,9 +186,9 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
-            for number, line in enumerate(split_lines(chunk), lines_before + 1):
+            for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
                 if not is_good(split_fields(line, awk=True)):
-                    yield number, line
+                    yield line_number, line
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
@@ -304,6 +306,7 @@ def validate(
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
+    """Check utt2spk and spk2utt, and that they agree. Raise DataDirError for the first fault."""
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     advice = {
         "spk2utt": "run kaldi-compat data fix, which makes this file from utt2spk",
@@ -318,13 +321,13 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
-        for number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
+        for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
             status = 0 if say.as_script else 1  # Kaldi's script ends with a command that prints, and so with status 0.
             raise say.fail(
                 f"{utt2spk} has wrong format.",
                 "write an utterance and its speaker",
                 utt2spk,
-                number,
+                line_number,
                 get_field(line),
                 status,
             )
@@ -340,18 +343,19 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if matches:
         return
 
-    def refuse_speaker(number: int, line: bytes) -> None:
+    def refuse_speaker(line_number: int, line: bytes) -> None:
         text = "spk2utt and utt2spk do not seem to match"
-        raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, number, get_field(line))
+        raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 
     ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
     theirs = (
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
     if difference := find_first_difference(ours, theirs):
-        number, (a, b) = difference
-        what = f"is {decode_key(a or b'missing')!r}, but spk2utt has {decode_key(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        raise say.fail("spk2utt and utt2spk do not seem to match", what, utt2spk, number, get_field(a or b or b""))
+        line_number, (a, b) = difference
+        ours_text, theirs_text = (repr(decode_key(line)) if line else "no such line" for line in (a, b))
+        what = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        raise say.fail("spk2utt and utt2spk do not seem to match", what, utt2spk, line_number, get_field(a or b or b""))
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
@@ -361,7 +365,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
         DataDirError: the speakers are not sorted.
     """
     before = b""
-    for number, line in enumerate(read_lines(utt2spk), 1):
+    for line_number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
         if name < before:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
@@ -370,11 +374,12 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
             advice = (
                 "begin every utterance's name with its speaker (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
             )
-            raise check.say.fail("", f"{what}: {advice}", utt2spk, number, get_field(line))
+            raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, get_field(line))
         before = name
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
+    """Check text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault."""
     path = check.locate("text")
     unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
@@ -401,7 +406,7 @@ def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the key of each line with a character that grep considers unprintable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
     for before, chunk in number_chunks(read_chunks(file)):
-        for number, line in enumerate(split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
+        for line_number, line in enumerate(split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
             if line.translate(None, _PLAIN):
                 chars = set(line.decode("utf-8", "surrogateescape"))
                 for char in chars.difference(is_unprintable):
@@ -409,7 +414,7 @@ def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
                         char in "\0\t\n\v\f\r" or "\udc80" <= char <= "\udcff" or _is_printable(char)
                     )
                 if any(map(is_unprintable.__getitem__, chars)):
-                    yield number, get_field(line)
+                    yield line_number, get_field(line)
 
 
 def _is_printable(char: str) -> bool:
@@ -420,6 +425,7 @@ def _is_printable(char: str) -> bool:
 
 
 def check_recordings(check: Check) -> None:
+    """Check wav.scp, segments and reco2file_and_channel, and their keys. Raise DataDirError for the first fault."""
     say, path = check.say, check.locate("wav.scp")
     check.check_sorted("wav.scp")
     for chunk in read_chunks(path):
@@ -448,5 +454,5 @@ def check_recordings(check: Check) -> None:
         check.check_values(name)
         if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")
-        kind = "recording-ids" if segments else "utterance-ids"
-        check.compare(check.read_recordings(), check.read_keys(name), f"{kind} extracted from segments and {name}")
+        key_type = "recording-ids" if segments else "utterance-ids"
+        check.compare(check.read_recordings(), check.read_keys(name), f"{key_type} extracted from segments and {name}")

@@ -59,7 +59,8 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
         (alignments,): True for reordered alignments, False for others and if the order cannot be inferred.
 
     Raises:
-        FormatError: a self-loop follows a self-loop of a different state, which no path through HMMs allows.
+        FormatError: an integer is not a transition-id, or a self-loop follows a self-loop of a different state, which
+            no path through HMMs allows.
     """
     return AlignedFrames.from_ids(model, ids, bounds).reordered
 
@@ -85,6 +86,7 @@ class AlignedFrames(NamedTuple):
 
     @classmethod
     def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
+        """Find the properties of the frames of alignments. For arguments and errors, see :func:`is_reordered`."""
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -99,6 +101,9 @@ def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
     """Compute :func:`is_reordered` from the first step of each alignment with a self-loop before or after the step.
 
     An alignment without such a step is reordered if the last frame is a self-loop and the first frame is not.
+
+    Raises:
+        FormatError: see :func:`is_reordered`.
     """
     known = steps[loops[steps] | loops[steps + 1]]
     first = np.searchsorted(known, bounds)

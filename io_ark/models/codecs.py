@@ -52,6 +52,7 @@ class HmmTopologyCodec(Codec[HmmTopology]):
 
 
 def _read_binary_topology(source: Source) -> HmmTopology:
+    """Read a topology in binary, after its opening token. A count of -1 marks the topology of a chain model."""
     phones = tuple(_integers.read_body(source, True).tolist())
     entry_of = tuple(_integers.read_body(source, True).tolist())
     count = read_int32(source, True)
@@ -64,6 +65,7 @@ def _read_binary_topology(source: Source) -> HmmTopology:
 
 
 def _read_binary_entry(source: Source, is_hmm: bool) -> TopologyEntry:
+    """Read the states of an HMM in binary. If ``is_hmm``, the file has one pdf-class for each state, otherwise two."""
     states = []
     for _ in range(read_size(source, True, "the number of states of an HMM")):
         forward = read_int32(source, True)
@@ -75,6 +77,7 @@ def _read_binary_entry(source: Source, is_hmm: bool) -> TopologyEntry:
 
 
 def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
+    """Write a topology in binary, without its opening and closing tokens."""
     _integers.write_body(sink, np.array(value.phones, np.int32), True)
     _integers.write_body(sink, np.array(value.entry_of, np.int32), True)
     if not value.is_hmm:
@@ -92,6 +95,7 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _read_text_topology(source: Source) -> HmmTopology:
+    """Read a topology in text, after its opening token. Raise FormatError if two entries have the same phone."""
     entry_of: dict[int, int] = {}
     entries: list[TopologyEntry] = []
     while True:
@@ -103,7 +107,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
             source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
         for phone in _read_phones(source):
             if phone in entry_of:
-                source.fail(f"phone {phone} is in two entries of the topology", at)
+                source.fail(f"phone {phone} is in two entries of the topology: remove the phone from an entry", at)
             entry_of[phone] = len(entries)
         entries.append(_read_text_entry(source))
     if source.peek(1) == b"\n" or source.peek(1) == b" ":
@@ -115,6 +119,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
 
 
 def _read_phones(source: Source) -> list[int]:
+    """Read the phones of an entry in text."""
     expect_token(source, False, b"<ForPhones>")
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
@@ -125,6 +130,7 @@ def _read_phones(source: Source) -> list[int]:
 
 
 def _read_text_entry(source: Source) -> TopologyEntry:
+    """Read the states of an HMM in text, which must be numbered from 0."""
     states: list[HmmState] = []
     while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
         at = source.tell()
@@ -136,6 +142,7 @@ def _read_text_entry(source: Source) -> TopologyEntry:
 
 
 def _read_text_state(source: Source) -> HmmState:
+    """Read a state in text, after its number. A state without a pdf-class emits no frames."""
     forward = self_loop = NO_PDF
     token = read_token(source, False)
     if token == b"<PdfClass>":
@@ -156,16 +163,18 @@ def _read_text_state(source: Source) -> HmmState:
 
 
 def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
+    """Write a topology in text, without its opening and closing tokens."""
     lines = [""]
-    for number, entry in enumerate(value.entries):
-        phones = "".join(f"{phone} " for phone, index in enumerate(value.entry_of) if index == number)
+    for entry_index, entry in enumerate(value.entries):
+        phones = "".join(f"{phone} " for phone, index in enumerate(value.entry_of) if index == entry_index)
         lines += ["<TopologyEntry> ", "<ForPhones> ", phones, "</ForPhones> "]
-        lines += [_state_text(i, state, value.is_hmm) for i, state in enumerate(entry)]
+        lines += [_format_state(i, state, value.is_hmm) for i, state in enumerate(entry)]
         lines.append("</TopologyEntry> ")
     sink.write("\n".join([*lines, ""]).encode())
 
 
-def _state_text(number: int, state: HmmState, is_hmm: bool) -> str:
+def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
+    """Return the line of state ``number`` of an HMM in text."""
     words = [f"<State> {number} "]
     if state.forward_pdf_class != NO_PDF and is_hmm:
         words.append(f"<PdfClass> {state.forward_pdf_class} ")
@@ -184,9 +193,9 @@ class TransitionModelCodec(Codec[TransitionModel]):
         at = source.tell()
         expect_token(source, binary, b"<TransitionModel>")
         topology = self._topology.read_body(source, binary)
-        kind = expect_token(source, binary, b"<Triples>", b"<Tuples>")
+        token = expect_token(source, binary, b"<Triples>", b"<Tuples>")
         count = read_size(source, binary, "the number of states of a transition model")
-        columns = 3 if kind == b"<Triples>" else 4
+        columns = 3 if token == b"<Triples>" else 4
         if binary:
             records = read_sized(
                 source, create_sized_layout(np.int32, *"abcd"[:columns]), count, "states of a transition model"
@@ -208,7 +217,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
 
     def write_body(self, sink: Sink, value: TransitionModel, binary: bool) -> None:
         columns = 3 if value.is_hmm else 4
-        kind = b"Triples" if value.is_hmm else b"Tuples"
+        token = b"Triples" if value.is_hmm else b"Tuples"
         end = b"" if binary else b"\n"
         sink.write(b"<TransitionModel> " + end)
         self._topology.write_body(sink, value.topology, binary)
@@ -216,13 +225,13 @@ class TransitionModelCodec(Codec[TransitionModel]):
             records = np.empty(len(value.tuples), create_sized_layout(np.int32, *"abcd"[:columns]))
             for i, name in enumerate("abcd"[:columns]):
                 records[name + "_size"], records[name] = 4, value.tuples[:, i]
-            sink.write(b"<%s> " % kind + encode_int32(len(records)))
+            sink.write(b"<%s> " % token + encode_int32(len(records)))
             sink.write(view_raw_bytes(records))
         else:
             rows = value.tuples[:, :columns].tolist()
             lines = "".join("".join(f"{number} " for number in row) + "\n" for row in rows)
-            sink.write(b"<%s> %d \n%s" % (kind, len(value.tuples), lines.encode()))
-        sink.write(b"</%s> %s<LogProbs> %s" % (kind, end, end))
+            sink.write(b"<%s> %d \n%s" % (token, len(value.tuples), lines.encode()))
+        sink.write(b"</%s> %s<LogProbs> %s" % (token, end, end))
         _vector.write_body(sink, value.log_probs, binary)
         sink.write(b"</LogProbs> %s</TransitionModel> %s" % (end, end))
 
@@ -282,7 +291,7 @@ class _OpenNode:
 
 
 def _read_tree(source: Source, binary: bool) -> EventMap | None:
-    """Read a tree without recursion, because the nodes of a damaged file may be nested to any depth."""
+    """Read a tree without recursion, because nodes may be nested to any depth. Return None for an empty tree."""
     open_nodes: list[_OpenNode] = []
     while True:
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
@@ -320,6 +329,7 @@ def _read_count(source: Source, binary: bool) -> int:
 
 
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
+    """Write a tree without recursion, because nodes may be nested to any depth."""
     end = b"" if binary else b"\n"
     written = BytesIO()
     stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write, from the last to the first.

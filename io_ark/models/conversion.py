@@ -127,13 +127,14 @@ class AlignmentConverter:
         return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
 
     def _map_phones(self, phones: Integers) -> Integers:
+        """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
         if self.phone_map is None:
             return phones
-        different, places = np.unique(phones, return_inverse=True)
-        for phone in different.tolist():
+        distinct, places = np.unique(phones, return_inverse=True)
+        for phone in distinct.tolist():
             if phone not in self.phone_map:
-                raise FormatError(f"the phone map has no line for phone {phone}: add a line")
-        return np.array([self.phone_map[phone] for phone in different.tolist()], np.int32)[places]
+                raise FormatError(f"the phone map has no entry for phone {phone}: add the phone to the map")
+        return np.array([self.phone_map[phone] for phone in distinct.tolist()], np.int32)[places]
 
     def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
         """Return the new length of each phone, and a mask of the alignments with too few frames.
@@ -149,8 +150,8 @@ class AlignmentConverter:
         first = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
         ends = segments.bounds - segments.bounds[np.append(first[segments.owners], 0)] + shift
         lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
-        different, places = np.unique(phones, return_inverse=True)
-        minimum = np.array([self.new.topology.min_length(phone) for phone in different.tolist()], np.int64)[places]
+        distinct, places = np.unique(phones, return_inverse=True)
+        minimum = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[places]
         for alignment in np.unique(segments.owners[lengths < minimum]).tolist():
             part = slice(first[alignment], first[alignment] + segments.counts[alignment])
             balanced = _balance_lengths(lengths[part].tolist(), minimum[part].tolist())
@@ -177,8 +178,8 @@ class AlignmentConverter:
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
             steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, places, np.array(paths, np.int32)
             states, places = steps.T
-        number = np.repeat(np.arange(len(phones)), lengths)
-        result: Integers = first_ids[number, states] + places
+        phone_indices = np.repeat(np.arange(len(phones)), lengths)
+        result: Integers = first_ids[phone_indices, states] + places
         was_reordered = keeps_path & frames.reordered[segments.owners]
         _reorder(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
@@ -217,20 +218,21 @@ class AlignmentConverter:
         """Return the first transition-id of each HMM state of the central phone of each window: (windows, states)."""
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
-        different, places = np.unique(phones, return_inverse=True)
-        hmms = [self.new.topology.entry(phone) for phone in different.tolist()]
+        distinct, places = np.unique(phones, return_inverse=True)
+        hmms = [self.new.topology.entry(phone) for phone in distinct.tolist()]
         for entry in dict.fromkeys(hmms):  # Different entries of the topology may be equal.
             chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
             pdfs = [self._find_pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
-            for number, state in enumerate(entry):
+            for index, state in enumerate(entry):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
-                    states = np.column_stack((phones[chosen], np.full(len(chosen), number), forward, self_loop))
-                    result[chosen, number] = self.new.first_ids[self.new.states_of(states)]
+                    states = np.column_stack((phones[chosen], np.full(len(chosen), index), forward, self_loop))
+                    result[chosen, index] = self.new.first_ids[self.new.states_of(states)]
         return result
 
     def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:
+        """Return the pdf of each window and a pdf-class. Raise FormatError if the tree has no pdf for a window."""
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
@@ -366,10 +368,10 @@ class _RandomPaths:
             states = set() if by_length else {len(entry) - 1}
             # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
             for _ in entry:
-                for number, state in enumerate(entry):
+                for index, state in enumerate(entry):
                     emits = state.forward_pdf_class != NO_PDF
                     following = states if not emits else by_length[-1] if by_length else ()
                     if any(target in following for target, _ in state.transitions):
-                        states.add(number)
+                        states.add(index)
             by_length.append(frozenset(states))
         return by_length[frames] if frames >= 0 else frozenset()

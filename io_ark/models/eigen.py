@@ -71,13 +71,13 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
     The reflection is ``I - factor * outer(reflector, reflector)``. The factor is 0 if the row needs no reflection.
     """
     scaled = row / max(float(np.abs(row).max()), TINY)
-    last, rest = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
-    if rest == 0:
+    last, squares = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
+    if squares == 0:
         return scaled, 0.0
-    length = math.sqrt(last * last + rest)
-    head = last - length if last <= 0 else -rest / (last + length)
+    length = math.sqrt(last * last + squares)
+    head = last - length if last <= 0 else -squares / (last + length)
     scaled[-1] = head
-    return scaled / head, 2 * head * head / (rest + head * head)
+    return scaled / head, 2 * head * head / (squares + head * head)
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
@@ -103,7 +103,8 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
         _run_qr_step(diagonal, off_diagonal, rows, start, end)
-    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: scale the vectors down")
+    text = "the algorithm for the eigenvalues of the covariance matrix does not converge: scale the vectors down"
+    raise FormatError(text)
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:

@@ -60,14 +60,19 @@ class Gmm:
         set_arrays(self, np.float32, gconsts=(count,))
 
     def _compute_gconsts(self) -> Array:
+        """Return the log-likelihood of each weighted Gaussian for a frame of zeros, or -infinity if it is infinite."""
         _, means, log_dets = self._invert()
         with np.errstate(all="ignore"):
-            logs = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
-            gconsts = np.float32(logs - 0.5 * (means * self.precision_means).sum(axis=1))
+            log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
+            gconsts = np.float32(log_factors - 0.5 * (means * self.precision_means).sum(axis=1))
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert(self) -> tuple[Array, Array, Array]:
-        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64."""
+        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
+
+        Raises:
+            FormatError: an inverse covariance is singular.
+        """
         try:
             with np.errstate(all="ignore"):
                 matrices = self.precisions.astype(np.float64)
@@ -152,7 +157,10 @@ class AmDiagGmm:
         return self.densities[0].dim
 
     def arrays(self) -> dict[str, Array]:
-        """Return the concatenated arrays of all mixtures (see :meth:`Gmm.arrays`). ``pdfs`` has each Gaussian's pdf."""
+        """Return the concatenated arrays of all mixtures (see :meth:`Gmm.arrays`), and the pdf of each Gaussian.
+
+        The array ``pdfs`` holds the pdfs.
+        """
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}
         counts = [gmm.num_gauss for gmm in self.densities]

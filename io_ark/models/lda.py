@@ -84,12 +84,12 @@ class Lda:
 
         Raises:
             FormatError: the shapes are inconsistent, a vector contains NaN, ``dim`` is larger than the input dimension,
-                an option is not finite, or the number of vectors or speakers is too small.
+                an option is not finite, the number of vectors or speakers is too small, or the covariance is singular.
         """
         array = check_vectors(vectors)
         num_vectors, input_dim = array.shape
         if not (isinstance(dim, (int, np.integer)) and 0 < dim <= input_dim):
-            raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
+            raise FormatError(f"dim={dim} must be an integer from 1 to {input_dim}, the dimension of the vectors")
         factor = round_option("total_covariance_factor", total_covariance_factor)
         floor = round_option("covariance_floor", covariance_floor, signed=False)
         center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
@@ -134,6 +134,9 @@ def _find_discriminants(normalized: Float64, between: Float64, factor: float, fl
         between: (dim, dim): between-speaker covariance.
         factor: weight of the total covariance in ``normalized``, for the log.
         floor: lower limit of the eigenvalues of ``normalized``, relative to the largest eigenvalue.
+
+    Raises:
+        FormatError: ``normalized`` is singular in spite of the floor.
     """
     values, vectors = eigen_decomposition(normalized)
     smallest = floor * values[0]

@@ -86,7 +86,8 @@ class Plda:
 
         Raises:
             FormatError: the shapes are inconsistent, a vector contains NaN, the number of vectors is not larger than
-                ``dim``, all vectors are from one speaker, or every speaker has only one vector.
+                ``dim``, all vectors are from one speaker, every speaker has only one vector, or the within-speaker
+                covariance is singular.
         """
         statistics = PldaStatistics()
         for group in group_by_speaker(check_vectors(vectors), speakers):
@@ -114,12 +115,14 @@ class Plda:
 
         Raises:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
-                ``mean_diff_scale`` is negative, or ``within_covar_scale`` is too small.
+                ``mean_diff_scale`` is negative, ``within_covar_scale`` is too small, or the transform of the model has
+                no inverse.
         """
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
-                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
+                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions: pass "
+                f"vectors of {self.dim} dimensions"
             )
         shift_scale = round_option("mean_diff_scale", mean_diff_scale, signed=False)
         within_scale = round_option("within_covar_scale", within_covar_scale)
@@ -187,7 +190,10 @@ class Plda:
         """
         array = np.asarray(vectors)
         if array.ndim == 0 or array.shape[-1] != self.dim:
-            raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
+            raise FormatError(
+                f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions: pass vectors of "
+                f"{self.dim} dimensions"
+            )
         mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
         if normalize_length:
             factors = self.compute_length_factors(
@@ -271,9 +277,9 @@ class Plda:
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         squares = utterances**2
-        logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
         distances = (means**2 * precisions).sum(axis=1)[:, None] - 2 * (means * precisions) @ utterances.T
-        scores: Float64 = 0.5 * (logs[:, None] - distances - precisions @ squares.T + squares @ alone)
+        scores: Float64 = 0.5 * (log_dets[:, None] - distances - precisions @ squares.T + squares @ alone)
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
@@ -295,16 +301,17 @@ class Plda:
             raise FormatError(
                 f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
             )
-        numbers, trial_numbers = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
-        scale = numbers[:, None] * self.psi
+        counts, count_indices = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
+        scale = counts[:, None] * self.psi
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
-        logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
-        deviations = utterances - (scale / (scale + 1))[trial_numbers] * speakers
-        distances = (deviations**2 * precisions[trial_numbers]).sum(axis=1)
-        scores: Float64 = 0.5 * (logs[trial_numbers] - distances + utterances**2 @ alone)
+        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
+        distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ alone)
         return scores
 
     def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+        """Return both arrays in float64. Raise FormatError unless their shapes are (vectors, dim)."""
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:

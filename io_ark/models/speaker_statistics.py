@@ -6,7 +6,7 @@ Source: Kaldi's ``src/ivector/plda.cc``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,8 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
     """
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:
-        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}")
+        advice = ": pass list(vectors.values())" if isinstance(vectors, Mapping) else ""
+        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}{advice}")
     array = array if array.dtype == np.float32 else array.astype(np.float64)
     if invalid := np.flatnonzero(~np.isfinite(array).all(axis=1)).tolist():
         raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove the vector")
@@ -63,11 +64,11 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
     if np.shape(speakers) != vectors.shape[:1]:
         raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
     try:
-        numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
+        indices = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     except TypeError:
         raise FormatError("speakers must be strings or integers, all of one type") from None
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.flatnonzero(np.diff(numbers[order])) + 1
+    order = np.argsort(indices, kind="stable")
+    bounds = np.flatnonzero(np.diff(indices[order])) + 1
     yield from (vectors[group] for group in np.split(order, bounds))
 
 
@@ -119,7 +120,10 @@ class PldaStatistics:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Return ``mean``, ``transform`` and ``psi`` of a PLDA model (see :class:`io_ark.models.plda.Plda`).
+        """Estimate a PLDA model with ``num_em_iters`` iterations of the EM algorithm.
+
+        Returns:
+            ``mean``, ``transform`` and ``psi`` (see :class:`io_ark.models.plda.Plda`).
 
         Raises:
             FormatError: :meth:`check` fails, or a covariance matrix is singular.
@@ -145,7 +149,7 @@ class PldaStatistics:
         """Return the within-speaker and between-speaker covariances after one iteration of EM.
 
         The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
-        ``y ~ N(0, within / n)``. Both have the posterior covariance ``inv(inv(between) + n inv(within))``.
+        ``y ~ N(0, within / n)``. The two variables have the posterior covariance ``inv(inv(between) + n inv(within))``.
 
         Args:
             within: (dim, dim): within-speaker covariance before the iteration.
@@ -188,6 +192,7 @@ _SINGULAR = (
 
 
 def _invert(matrix: Array) -> Float64:
+    """Invert a covariance matrix. Raise FormatError if it is singular."""
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:

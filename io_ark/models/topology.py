@@ -82,7 +82,11 @@ class HmmTopology:
         return all(state.forward_pdf_class == state.self_loop_pdf_class for state in states)
 
     def num_pdf_classes(self, phone: int) -> int:
-        """Return the number of pdf-classes of a phone."""
+        """Return the number of pdf-classes of a phone.
+
+        Raises:
+            FormatError: the topology does not have this phone.
+        """
         return 1 + max(max(state.forward_pdf_class, state.self_loop_pdf_class, 0) for state in self.entry(phone))
 
     def min_length(self, phone: int) -> int:
@@ -118,9 +122,10 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
+    """Raise FormatError if an HMM is invalid."""
     last = len(entry) - 1
     if last < 1:
-        raise FormatError("an HMM needs an emitting state and a final state")
+        raise FormatError("an HMM needs an emitting state and a final state: add a state")
     if entry[last].transitions or entry[last].forward_pdf_class != NO_PDF:
         raise FormatError("the last state of an HMM is final, so it must not emit frames or have transitions")
     for number, state in enumerate(entry[:last]):
@@ -136,6 +141,7 @@ def _check_entry(entry: TopologyEntry) -> None:
 
 
 def _check_state(number: int, state: HmmState, last: int) -> None:
+    """Raise FormatError if state ``number`` of an HMM, whose final state is ``last``, is invalid."""
     total = 0.0
     for index, (target, probability) in enumerate(state.transitions):
         total += probability

@@ -70,11 +70,11 @@ class TransitionModel:
             tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state, in any order.
 
         Raises:
-            FormatError: a tuple is not a state of the topology.
+            FormatError: a tuple is not a state of the topology, or there are no transitions.
         """
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
-        state_transitions = (topology.entry(phone)[state].transitions for phone, state in states[:, :2].tolist())
-        probabilities = [probability for transitions in state_transitions for _, probability in transitions]
+        hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
+        probabilities = [probability for state in hmm_states for _, probability in state.transitions]
         log_probs = np.log(np.array([1.0, *probabilities], np.float32))
         model = cls(topology, states, log_probs)
         model.check()
@@ -94,7 +94,7 @@ class TransitionModel:
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:
-        """HMM state of each transition-state."""
+        """HMM state of each transition-state. Raises FormatError if the topology lacks a state."""
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:
@@ -218,7 +218,7 @@ class TransitionModel:
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
-        """Return the forward pdf-class and the self-loop pdf-class of a transition-state."""
+        """Return the forward pdf-class and the self-loop pdf-class of a transition-state, counted from 1."""
         hmm_state = self._hmm_states[state - 1]
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
@@ -237,8 +237,8 @@ class TransitionModel:
         sizes = self.tuples.max(axis=0).astype(np.int64) + 1
         digits = np.cumprod(np.append(1, sizes[:0:-1]))[::-1]
         codes = self.tuples @ digits
-        numbers = np.searchsorted(codes, tuples @ digits)
-        nearest = self.tuples[np.minimum(numbers, len(codes) - 1)]
+        indices = np.searchsorted(codes, tuples @ digits)
+        nearest = self.tuples[np.minimum(indices, len(codes) - 1)]
         missing = tuples[(nearest != tuples).any(axis=-1)]
         if len(missing):
             phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
@@ -246,7 +246,7 @@ class TransitionModel:
                 f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
                 f"{self_loop_pdf}: check that the model and the tree belong together"
             )
-        return (numbers + 1).astype(np.int32)
+        return (indices + 1).astype(np.int32)
 
     def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
         """Return an array of shape (states + 1,) with the log-probability of leaving each transition-state.
@@ -264,10 +264,9 @@ class TransitionModel:
         return result
 
     def check(self) -> None:
-        """Check that the states, the topology and the probabilities are consistent.
+        """Raise FormatError if the states, the topology and the probabilities are inconsistent.
 
-        Raises:
-            FormatError: the states, the topology and the probabilities are inconsistent.
+        A self-loop with a probability of 1 or more only causes Kaldi's warning.
         """
         count = self.num_transition_ids
         if count == 0:

@@ -193,7 +193,7 @@ class _Nodes(NamedTuple):
         nodes: list[tuple[int, int, int, int, int]] = []
         children = [-1]
 
-        def number(node: EventMap | None) -> int:
+        def add_node(node: EventMap | None) -> int:
             if node is None:
                 return -1
             if isinstance(node, Leaf):
@@ -201,15 +201,15 @@ class _Nodes(NamedTuple):
             queue.append(node)
             return len(queue) - 1
 
-        start = number(root)
-        for node in queue:  # `number` appends to the queue while it is being iterated.
+        start = add_node(root)
+        for node in queue:  # `add_node` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
                 pass  # No event has the key, so the node has no children.
             elif isinstance(node, Table):
-                row = [number(child) for child in node.children[: max_value + 1]]
+                row = [add_node(child) for child in node.children[: max_value + 1]]
             else:
-                yes, other = number(node.yes), number(node.no)
+                yes, other = add_node(node.yes), add_node(node.no)
                 values = [value for value in node.values if 0 <= value <= max_value]
                 first = min(values, default=0)
                 row = [other] * (max(values, default=-1) - first + 1)
@@ -217,8 +217,8 @@ class _Nodes(NamedTuple):
                     row[value - first] = yes
             nodes.append((node.key if row else 0, first, len(row), len(children), other))
             children += row
-        keys, firsts, sizes, places, others = np.array(nodes, np.int64).reshape(-1, 5).T
-        return cls(start, keys, firsts, sizes, places, others, np.array(children))
+        keys, firsts, sizes, places, otherwise = np.array(nodes, np.int64).reshape(-1, 5).T
+        return cls(start, keys, firsts, sizes, places, otherwise, np.array(children))
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:

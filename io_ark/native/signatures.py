@@ -49,7 +49,11 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure. None, addresses, and bytes for bytes are unchanged."""
+        """Return a pointer to an array or a structure. Return None, an address, and bytes for a byte pointer unchanged.
+
+        Raises:
+            TypeError: an array is not contiguous, or has another type.
+        """
         if isinstance(value, Structure):
             return value.pointer
         if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):
@@ -62,8 +66,8 @@ class _Pointer:
             except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)
-        kind = f" of {cls.dtype}" if cls.dtype else ""
-        raise TypeError(f"C needs a contiguous array{kind}, not {value.dtype} with the strides {value.strides}")
+        of_type = f" of {cls.dtype}" if cls.dtype else ""
+        raise TypeError(f"C needs a contiguous array{of_type}, not {value.dtype} with the strides {value.strides}")
 
 
 @functools.cache
@@ -117,7 +121,7 @@ class Structure:
         self.set(**values)
 
     def set(self, **values: Any) -> None:
-        """Set fields by name to values, which are converted like those of the constructor."""
+        """Set fields by name to values, which are converted like the values of the constructor."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 array = self._arrays[name] = np.ascontiguousarray(value, self._dtypes[name])
@@ -198,20 +202,23 @@ class Signatures:
             takes_addresses: pass pointers as addresses without checks, which saves half a microsecond.
         """
         result, *arguments = self._functions[name]
-        types = [ctypes.c_void_p if takes_addresses and "*" in kind else _get_argument_type(kind) for kind in arguments]
+        types = [
+            ctypes.c_void_p if takes_addresses and "*" in declared else _get_argument_type(declared)
+            for declared in arguments
+        ]
         function = self.library().function(name, *types, result=_NUMBERS[result], level=level)
         return function if takes_addresses else _make_interruptible(function)
 
     @functools.cache  # noqa: B019
     def structure(self, name: str) -> type[Structure]:
         """Return the class of a structure of the library. Call the class with the values of the fields."""
-        declared = dict(field.split(":") for field in self._structures[name])
-        bases = {field: kind.partition("*")[0] for field, kind in declared.items() if "*" in kind}
+        field_types = dict(field.split(":") for field in self._structures[name])
+        bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []
-        for field, kind in declared.items():
-            size = kind.partition("[")[2]
+        for field, declared in field_types.items():
+            size = declared.partition("[")[2]
             pointer: Any = ctypes.c_void_p * int(size[:-1]) if size else ctypes.c_void_p
-            fields.append((field, pointer if "*" in kind else _NUMBERS[kind]))
+            fields.append((field, pointer if "*" in declared else _NUMBERS[declared]))
         dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}
         attributes = {"_kind": type(name, (ctypes.Structure,), {"_fields_": fields}), "_dtypes": dtypes}
         return type(name, (Structure,), attributes)

@@ -88,6 +88,6 @@ def refuse_private(host: str, addresses: Iterable[str]) -> None:
     """Raise :class:`NetworkRefusedError` if an address of a host is private, unless ``IO_ARK_PRIVATE_HOSTS`` is set."""
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
-            f"{host} is an address of a private network or of this machine, which script files must not open: "
+            f"{host} is this machine or in a private network, and script files must not open such addresses: "
             f"set {PRIVATE_VARIABLE}=1 in the environment if you trust the script file"
         )

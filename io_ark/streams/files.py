@@ -31,6 +31,13 @@ Opened = TypeVar("Opened")
 class OpenFile:
     """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
 
+    Args:
+        path: path of the file.
+        mmap: let :meth:`open_source` read the file through a memory map.
+
+    Raises:
+        OpenError: the file cannot be opened, or is a directory.
+
     Attributes:
         descriptor: file descriptor.
         path: path of the file.
@@ -50,8 +57,8 @@ class OpenFile:
             except OSError:
                 self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
         except (OSError, ValueError) as error:
-            kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
-            raise kind(f"cannot be opened: {describe_error(error)}", file=path) from error
+            error_class = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
+            raise error_class(f"cannot be opened: {describe_error(error)}", file=path) from error
         # lseek takes half the time of fstat, which matters for small objects. It fails for pipes and terminals, and
         # returns 0 for devices and a huge number for directories; fstat then tells what the path is.
         try:

@@ -91,15 +91,15 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
     if expected == "scp" and head[:1] == b"\0":
         reason = BINARY_SCRIPT
     elif _FOREIGN.match(head):
-        for start, kind, advice in _FORMATS:
+        for start, format_name, advice in _FORMATS:
             if re.match(start, head, re.DOTALL):
-                reason = f"is {kind}{contrast}: {advice or 'name another file'}"
+                reason = f"is {format_name}{contrast}: {advice or 'name another file'}"
                 break
         else:
-            kind, command = next((kind, command) for start, kind, command in _COMPRESSIONS if re.match(start, head))
+            format_name, command = next(names for start, *names in _COMPRESSIONS if re.match(start, head))
             command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
             prefix = "" if expected == "object" else f"{expected}:"
-            reason = f"is compressed with {kind}: read it as '{prefix}{command}'"
+            reason = f"is compressed with {format_name}: read it as '{prefix}{command}'"
     elif expected != "object" and _CONFIGURATION.match(head):
         reason = f"is a configuration file (--name=value){contrast}: name another file"
     if reason:

@@ -51,7 +51,8 @@ class Input(AbstractContextManager["Input"]):
         """Close the input after all bytes have been read, and raise :class:`PipeError` if a pipe's command failed."""
         status = self.close()
         if status:
-            raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
+            text = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
+            raise PipeError(text, file=self.source.name)
 
     def __exit__(self, kind: object, *_: object) -> None:
         status = self.close()
@@ -69,7 +70,8 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Raises:
         SpecifierError: the rxfilename is invalid.
-        OpenError: the file cannot be opened.
+        OpenError: the file cannot be opened, or has no offsets.
+        PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
     """
@@ -142,6 +144,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
+    """Run a command in this process if possible, otherwise in a shell, and return its output."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

@@ -277,7 +277,12 @@ class Output(ClosedOnExit):
         self._is_broken = False
 
     def _end_at_line(self, part: Any, begin: int) -> None:
-        """Cut off an incomplete last line of a script file, because a shortened line can point to a wrong object."""
+        """Cut off an incomplete last line of a script file, because a shortened line can point to a wrong object.
+
+        Args:
+            part: bytes that were being written.
+            begin: position of these bytes in the file.
+        """
         if self.follows is not None and not self._flush_raw:
             with suppress(OSError, ValueError):  # A pipe has no position and cannot be truncated.
                 written = bytes(part)[: self._raw.tell() - begin]
@@ -304,9 +309,13 @@ def open_output(
 ) -> Output:
     """Open a wxfilename for writing. An existing file is truncated, or extended if ``append`` is true.
 
+    ``access`` may refuse commands and URLs; None allows all.
+
     Raises:
         SpecifierError: the wxfilename is invalid.
-        OpenError: the file cannot be opened.
+        OpenError: the file or standard output cannot be opened.
+        WriteError: bytes that Python has buffered for standard output cannot be written.
+        PipeError: the command cannot be started.
         PipesRefusedError: the name is a command, and pipes are disabled.
         NetworkRefusedError: the name is a URL, and the network is disabled.
     """
@@ -344,6 +353,7 @@ def open_output(
 
 
 def _open_standard_output() -> Output:
+    """Return standard output. Raise an error if it is closed, has no binary buffer, or cannot be flushed."""
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
@@ -361,6 +371,7 @@ def _open_standard_output() -> Output:
 
 
 def _open_output_pipe(command: str, access: Access) -> Output:
+    """Start a command in a shell, and return its input. Closing the output waits for the command."""
     access.check_command(command)
     child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)

@@ -9,6 +9,7 @@ file come from one version of the file.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,11 @@ class _Connection:
 
 
 def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
+    """Return the file system of a URL in fsspec, and the path of the file in the file system.
+
+    Raises:
+        OpenError: fsspec or the package for the protocol is not installed, or the URL is invalid.
+    """
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -153,7 +159,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
-    """Request a range of bytes by HTTP; if ``version`` is a strong ETag, from that version of the file."""
+    """Request the bytes ``start`` to ``stop - 1`` by HTTP. If ``version`` is a strong ETag, request this version."""
     import asyncio  # Imported here because the import would delay every program.
 
     from aiohttp import ClientTimeout
@@ -252,7 +258,10 @@ class RemoteFile:
         self.size, self._version = self._request_first_bytes()
 
     def _request_first_bytes(self) -> tuple[int, str]:
-        """Return the size and version of the file. With HTTP, the same request reads the first bytes."""
+        """Return the size and version of the file. With HTTP, the same request reads the first bytes.
+
+        A file without versions is read as a whole if it is small, and refused otherwise.
+        """
 
         def ask(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
@@ -309,7 +318,14 @@ class RemoteFile:
         return self._span[1][: end - offset]
 
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
-        """Double the number of bytes to read ahead while reading in order. After a jump, use the size of an object."""
+        """Double the number of bytes to read ahead while reading in order. Reduce it after a jump.
+
+        After a jump, the number is about the size of the last objects.
+
+        Args:
+            offset: offset of the next read.
+            begin, end: bounds of the bytes that the last read has fetched.
+        """
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)
         else:
@@ -319,6 +335,8 @@ class RemoteFile:
             self._run = offset
 
     def _fetch(self, start: int, stop: int) -> bytes:
+        """Request the bytes ``start`` to ``stop - 1``, and refuse any other answer and another version of the file."""
+
         def get(system: Any, path: str) -> bytes:
             answer = _request_range(system, path, start, stop, self._version)
             # An answer to If-Range may omit the version.
@@ -342,8 +360,8 @@ class RemoteFile:
     def _attempt(self, work: Callable[[Any, str], Result], offset: int | None = None) -> Result:
         """Call ``work`` with the file system and the path, and call it again after temporary errors.
 
-        No attempt begins after half a minute, so that all attempts together take at most a minute and a half, plus the
-        time for the bytes.
+        An error after half a minute is final, so that all attempts together take about a minute and a half at most,
+        plus the time for the bytes. Errors name the byte ``offset``.
         """
         begin = time.monotonic()
         for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):
@@ -414,12 +432,12 @@ class RemoteSource(FileSource):
         return max(0, self._size - self._base - self._at)
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        if count * kind.itemsize <= _MAX_REQUEST_BYTES:
-            return super().read_array(kind, count)
-        self.check(count * kind.itemsize)
+        element_type = np.dtype(dtype)
+        if count * element_type.itemsize <= _MAX_REQUEST_BYTES:
+            return super().read_array(element_type, count)
+        self.check(count * element_type.itemsize)
         # A server may lie about the size of the file, so memory grows only as bytes arrive.
-        return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)
+        return np.frombuffer(self._read_chunks(count * element_type.itemsize), element_type)
 
     def take(self, count: int) -> tuple[Any, int]:
         return super().take(count) if count <= _MAX_REQUEST_BYTES else (self.read_array(np.uint8, count), 0)
@@ -435,7 +453,9 @@ class Upload:
         try:
             self._file = system.open(path, "wb")
         except NotImplementedError as error:
-            raise OpenError("cannot be opened for writing, because the protocol is read-only", file=url) from error
+            raise OpenError(
+                "cannot be opened for writing, because the protocol is read-only: write to a local file", file=url
+            ) from error
         except Exception as error:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
@@ -449,6 +469,8 @@ class Upload:
     def discard(self) -> None:
         """Cancel the upload, so that nothing appears at the URL."""
         self._run(self._file.discard)
+        with contextlib.suppress(AttributeError):
+            self._file.closed = True  # s3fs leaves the file open, and its finalizer would print an error.
 
     def finish(self) -> None:
         """Send the last bytes and complete the file."""

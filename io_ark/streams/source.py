@@ -117,10 +117,11 @@ class Source:
         self._at -= count
 
     def read(self, count: int) -> bytes | memoryview:
-        """Read exactly ``count`` bytes. A source in memory returns a view.
+        """Read exactly ``count`` bytes. The result may be a view of the bytes in memory.
 
         Raises:
-            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
+            FormatError: ``count`` is negative.
+            TruncatedError: fewer bytes are available.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -135,7 +136,8 @@ class Source:
             A buffer that contains the bytes, and their position in the buffer.
 
         Raises:
-            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
+            FormatError: ``count`` is negative.
+            TruncatedError: fewer bytes are available.
         """
         at = self._at
         if self._end - at >= count >= 0:
@@ -151,18 +153,20 @@ class Source:
             count: number of elements.
 
         Raises:
-            TruncatedError: fewer bytes are available. This is checked before memory is allocated.
+            FormatError: ``count`` is negative.
+            TruncatedError: fewer bytes are available. If the length of the source is known, this is checked before
+                memory is allocated.
         """
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         buffered = self._end - self._at
         if 0 <= size <= buffered:
             at, self._at = self._at, self._at + size
-            return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
+            return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check(size)
         if self.remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), kind)  # A view of a bytearray is writable.
-        array = np.empty(count, kind)
+            return np.frombuffer(self._read_chunks(size), element_type)  # A view of a bytearray is writable.
+        array = np.empty(count, element_type)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
         self._at = self._end
@@ -200,7 +204,7 @@ class Source:
             size += len(pieces[-1])
             self._at = self._end
             if size > limit:
-                self.fail(f"more than {limit >> 20} MiB follow: is this an endless device or pipe?")
+                self.fail(f"more than {limit >> 20} MiB follow: check that the input is not an endless device or pipe")
         return b"".join(pieces)
 
     def read_some(self, limit: int) -> bytes:
@@ -226,7 +230,7 @@ class Source:
 
     def _check_line(self, length: int) -> None:
         if length > MAX_LINE_BYTES:
-            self.fail(f"no line break in {MAX_LINE_BYTES >> 20} MiB: is this a text file?")
+            self.fail(f"no line break in {MAX_LINE_BYTES >> 20} MiB: check that the file is a text file")
 
     def read_lines(self) -> Iterator[bytes]:
         r"""Yield the lines up to the end of the source, without ``\n``. A line is yielded as soon as it arrives."""
@@ -269,7 +273,7 @@ class Source:
                 break
             pieces.append(piece)
             if self.tell() - begin > limit:
-                self.fail(f"no white space or line break in {limit >> 20} MiB: is this a table?", begin)
+                self.fail(f"no white space or line break in {limit >> 20} MiB: check that the file is a table", begin)
             if not self._fill(1):
                 return b"".join(pieces)
         return b"".join((*pieces, piece)) if pieces else piece
@@ -296,7 +300,7 @@ class Source:
         return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume and return a match of the pattern at the next byte. None: no match, or the window ends too early."""
+        """Consume and return a match at the next byte. Return None without a match, or if the window ends too early."""
         match = pattern.match(self._window, self._at, self._end)
         if match:
             self._at = match.end()
@@ -339,7 +343,7 @@ class Source:
         return self._at < self._end
 
     def _read_past_window(self, target: memoryview, size: int) -> None:
-        """Fill ``target`` with the bytes after the consumed window. ``size`` is the whole object's, for errors."""
+        """Fill ``target`` with the bytes after the window. Errors name ``size``, the size of the whole object."""
         self._raise_truncated(size, size - len(target))
 
     def _read_chunks(self, size: int) -> bytearray:
@@ -368,18 +372,18 @@ class BytesSource(Source):
         self._end = len(self._window)
         if not 0 <= offset <= self._end:
             self._at = self._end
-            raise OpenError(f"the offset {offset} is beyond the end: there are {self._end} bytes", file=name)
+            raise OpenError(f"the offset {offset} is outside the {self._end} bytes: correct the offset", file=name)
 
     def remaining(self) -> int:
         return self._end - self._at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         self.check(size)
         at = self._at
         self._at = at + size
-        return np.frombuffer(self._window, kind, count, at) if count else np.empty(0, kind)
+        return np.frombuffer(self._window, element_type, count, at) if count else np.empty(0, element_type)
 
 
 class MapSource(BytesSource):
@@ -492,7 +496,7 @@ class FileSource(StreamSource):
         return self._window[at : at + limit]  # type: ignore[no-any-return]
 
     def reach(self, offset: int) -> bool:
-        """Seek to an offset and return True. Return False if it is beyond the known end of the file.
+        """Seek to an offset and return True. Return False if the offset is beyond the known end of the file.
 
         The window is read again unless it contains the offset.
         """
@@ -594,17 +598,17 @@ class FileSource(StreamSource):
         return self._window, at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        kind = np.dtype(dtype)
-        size = count * kind.itemsize
+        element_type = np.dtype(dtype)
+        size = count * element_type.itemsize
         if 0 <= size <= self._end - self._at:
-            return super().read_array(kind, count)
+            return super().read_array(element_type, count)
         # The part in the window is read again, which is faster than joining two parts.
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
             self.check(size)
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
-        array = np.empty(count, kind)
+        array = np.empty(count, element_type)
         # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)

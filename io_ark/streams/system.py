@@ -29,6 +29,7 @@ def _pread(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
+    """Fill buffers one after another with the bytes from an offset on, and return the number of bytes."""
     done = 0
     for target in targets:
         view = memoryview(target).cast("B")

@@ -40,7 +40,8 @@ def is_replaceable(path: Path) -> bool:
 
     Programs must write to such files directly, because a rename would replace them with a regular file.
     """
-    if str(path).startswith(DESCRIPTORS):  # A descriptor may lead to a regular file, so its mode does not tell.
+    # A descriptor may lead to a regular file, so the mode of the file does not show that the path is a descriptor.
+    if str(path).startswith(DESCRIPTORS):
         return False
     try:
         mode = os.stat(path).st_mode
@@ -86,7 +87,15 @@ def remove_unfinished(path: Path, *, own: bool = False) -> int:
 
 
 def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
-    """Remove the abandoned temporary files in a directory whose names begin with ``start``, and count them."""
+    """Remove the abandoned temporary files in a directory, and return the number of removed names.
+
+    A folder that was being replaced gets its name back instead if no new folder has the name.
+
+    Args:
+        directory: the directory, which may be missing.
+        start: only remove files whose names begin with this string.
+        own: also remove the temporary files of this process.
+    """
     if not directory.is_dir():
         return 0
     temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
@@ -94,7 +103,7 @@ def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> i
 
 
 def _restore(path: Path) -> bool:
-    """Give an old folder its name back and return True, unless a new folder has taken the name."""
+    """Give a replaced folder its name back and return True. Return False for other paths, or if the name is taken."""
     place = path.with_name(path.name.rpartition(TEMPORARY)[0])
     if not path.name.endswith(REPLACED) or os.path.lexists(place):
         return False
@@ -120,6 +129,10 @@ def remove_files(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
+    """Return True if the process that wrote a temporary file has ended, or is this process and ``own`` is True.
+
+    The processes of other machines are unknown, so their files count as abandoned after a day without a write.
+    """
     fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # The fields are those of choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
@@ -131,6 +144,7 @@ def _is_abandoned(temporary: Path, own: bool) -> bool:
 
 
 def _is_running(pid: int) -> bool:
+    """Return True if a process of this machine is running."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -160,7 +174,7 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for the block to fill with files. It then replaces ``folder``.
+    """Yield a temporary folder for the block to fill with files. The temporary folder then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed.
 
@@ -197,5 +211,5 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 def find_first_other(folder: Path, names: set[str]) -> Path | None:
     """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
-    others = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
-    return others[0] if others else None
+    other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
+    return other_entries[0] if other_entries else None

@@ -107,6 +107,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         key = read_key(source)
         if key is None:
             return
+        # The pause is extended if its last object is large.
         start = source.tell() if pause.left == 1 else -1
         try:
             yield key, codec.read(source)  # A variable would keep the value in memory.
@@ -206,7 +207,8 @@ class BlockLoader:
         return None if scanned is None else scanned.block
 
     def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        # Large objects and objects that are not in file order are left to the codec.
+        """Return the objects at ``offsets`` of a file, or None if the codec has to read the first object."""
+        # The codec reads single objects and large objects.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
@@ -216,7 +218,7 @@ class BlockLoader:
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
-        """Return a source that starts at an offset of a regular file, or None if the file is not regular."""
+        """Return a source at an offset of a file, or None if the file is not regular or is mapped into memory."""
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
@@ -229,7 +231,7 @@ class BlockLoader:
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
         """Read several small files, or one larger file, into one array, and scan it.
 
-        Return None if the first file is not regular or is too large, or a key has white space.
+        Return None if the codec has to read the first file, for example because it is too large or not regular.
         """
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
@@ -272,9 +274,15 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and ascending offsets of the lines from ``first`` on that start with the file name ``prefix``.
+    """Return the keys and offsets of successive lines that name ascending offsets of one file.
 
-    The offsets differ by less than ``size`` bytes.
+    Both lists are empty if a key is empty or has white space.
+
+    Args:
+        lines: lines of a script file.
+        first: index of the first line.
+        prefix: name of the file, followed by a colon.
+        size: limit of the difference between the last and the first offset, in bytes.
     """
     keys: list[bytes] = []
     offsets: list[int] = []

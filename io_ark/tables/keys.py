@@ -6,6 +6,7 @@ import re
 
 from io_ark.errors import KeyFormatError, TruncatedError
 from io_ark.streams.source import Source
+from io_ark.text import quote_value
 
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
@@ -17,7 +18,8 @@ def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` if a key is empty, or has white space, control characters or lone surrogates."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
-            f"invalid key {key!r}: use a nonempty string without white space, control characters and lone surrogates",
+            f"invalid key {quote_value(key)}: use a nonempty string without white space, control characters or lone "
+            "surrogates",
             key=None,
         )
 
@@ -40,10 +42,12 @@ def encode_key(key: str) -> bytes:
 
 
 def read_key(source: Source) -> str | None:
-    """Read the next key of an archive and the white space character after the key. Return None at the end.
+    """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
+
+    A newline after the key is not read, because it is the object: an empty object in text.
 
     Raises:
-        FormatError: no white space follows the key.
+        FormatError: another white space character follows the key, or no white space follows in 16 MiB.
         TruncatedError: the archive ends after the key.
     """
     simple = source.match(_SIMPLE_KEY)
@@ -55,10 +59,14 @@ def read_key(source: Source) -> str | None:
     after = source.peek(1)
     if after == b" " or after == b"\t":
         source.skip(1)
-    elif after != b"\n":  # A newline after the key is an empty object in text, which the codec reads.
+    elif after != b"\n":
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
-            raise TruncatedError(f"ends after the key {shown}, before the object", file=source.name, offset=where)
+            raise TruncatedError(
+                f"ends after the key {shown}, before the object: create the archive again",
+                file=source.name,
+                offset=where,
+            )
         source.fail(f"expected a space after the key {shown}, found {after!r}: check that the file is an archive")
     return decode_key(key)

@@ -109,7 +109,7 @@ class Loader:
 
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
-        access: permissions to open commands and URLs.
+        access: permission to run commands and to open URLs.
         files: cache of open files. By default, the loader has its own cache.
         in_order: read ahead a little, because objects are read once and mostly in file order.
         folder: folder of relative file names, or None for the current folder.
@@ -170,7 +170,11 @@ class Loader:
         return last[1]
 
     def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a regular file. Reuse an idle source of the file if there is one."""
+        """Read the object at an offset of a file, from an idle source of the file if there is one.
+
+        Raises:
+            OpenError: the file cannot be opened, or is not regular.
+        """
         idle = self._files.idle_sources
         source: Source | None
         try:

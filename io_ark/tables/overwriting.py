@@ -177,7 +177,7 @@ def _list_written_files(output: str) -> tuple[list[str], bool]:
 def _identify_inputs(
     source: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
 ) -> Iterator[Identity | None]:
-    """Yield the identities of the files that an input reads, and None for a device or pipe.
+    """Yield the identities of the files that an input reads, and None for a missing file, a device or a pipe.
 
     Args:
         source: the input.
@@ -206,14 +206,15 @@ def _identify_script_files(path: str | int, names: set[bytes] | None, only_offse
     """Yield the identities of the files that the lines of a script file name (see :func:`_identify_inputs`)."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
-        for number, line in enumerate(script):
+        for index, line in enumerate(script):
             target = b"".join(line.split(None, 1)[1:]).strip()
             file = target.rpartition(b"[")[0] if target[-1:] == b"]" else target
-            before, colon, offset = file.rpartition(b":")
+            path_before_colon, colon, offset = file.rpartition(b":")
             has_offset = bool(colon) and offset.isdigit()
-            file = before if has_offset else file
-            if file in seen or (only_offsets and not has_offset) or target[-1:] == b"|":  # The last case is a command.
+            file = path_before_colon if has_offset else file
+            is_command = target[-1:] == b"|"
+            if file in seen or is_command or (only_offsets and not has_offset):
                 continue
-            if names is None or number < MAX_COMPARED_LINES or os.path.basename(file) in names:
+            if names is None or index < MAX_COMPARED_LINES or os.path.basename(file) in names:
                 seen.add(file)
                 yield _identify_file(0 if file == b"-" else file)

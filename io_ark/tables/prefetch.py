@@ -54,8 +54,8 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "this process was forked while a thread read the table: open the table in this process, or remove the "
-                "option bg from its rspecifier"
+                "this process was forked while a thread read the table: open the table in this process, or omit the "
+                "option bg or background=True"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):
@@ -85,6 +85,7 @@ def _run(
     free_slots: SimpleQueue[None],
     stopped: threading.Event,
 ) -> None:
+    """Put the entries of a generator into a queue, and then the exception that ended the generator, or None."""
     end: BaseException | None = None
     try:
         for entry in entries:

@@ -108,7 +108,11 @@ class RandomAccessReader(Generic[Value]):
     def _find_speaker(self, key: str) -> str:
         assert self._speakers is not None
         if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so the speaker is unknown: add a line", key=key)
+            raise MissingKeyError(
+                "is not in the utt2spk map: add a line for the utterance, or, if this is a speaker, check the order of "
+                "the two tables",
+                key=key,
+            )
         return self._speakers[key]
 
     def close(self) -> None:
@@ -125,6 +129,7 @@ class RandomAccessReader(Generic[Value]):
 
 
 def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
+    """Return the lookup for the kind and the options of a table."""
     if table.kind == "scp":
         return ScriptLookup(table, codec, access)
     if table.sorted and table.called_sorted:
@@ -187,6 +192,7 @@ class ScriptLookup(Lookup):
         self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, for the next call of `get`.
 
     def has(self, key: str) -> bool:
+        """Return True if the table has the key. With the option ``p``, the object must be readable as well."""
         self.check_open()
         rxfilename = self._script.get(key)
         if rxfilename is None:
@@ -256,6 +262,7 @@ class _ArchiveScan(Lookup):
             self._end()
 
     def _check_order(self, key: str) -> None:
+        """Raise :class:`OrderError` unless a key is greater than the key before it."""
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
             self.refuse_order(
@@ -291,6 +298,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
+        """Return True if the archive has the key and its value is not released. Read up to the key if necessary."""
         self.check_open()
         if key in self._values:
             return True
@@ -366,6 +374,11 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
+        """Read up to the key, and return True if the archive has the key.
+
+        Raises:
+            OrderError: the key is smaller than a key that was looked up before.
+        """
         self.check_open()
         self.reads.check()
         check_key(key)

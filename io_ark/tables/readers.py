@@ -226,6 +226,7 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
+        """Return an iterator over the entries not yet yielded. ``reads`` is the form that the caller needs."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.reads = reads
@@ -269,6 +270,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
+    """Yield entries or blocks of an archive. With the option ``p``, an error after the first entry only warns."""
     with open_input(table.rxfilename, access=access) as opened:
         begun = False
         try:
@@ -287,6 +289,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
+    """Yield the entries of a script file: blocks, keys with values, or entries whose objects have not been read."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")

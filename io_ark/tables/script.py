@@ -67,7 +67,10 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the key and value of the next line, or an error, after the errors of preceding blank lines."""
+        """Return the errors of preceding blank lines, and then the key and value of the next line, or an error.
+
+        A blank line after the first line returns nothing, because it may be at the end of the file.
+        """
         self._number += 1
         result: tuple[str, str] | FormatError
         try:
@@ -110,7 +113,7 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split a line of a script file into key and value.
+    """Split line ``number`` of the script file ``name`` into key and value.
 
     Raises:
         FormatError: the line has no key or no value.
@@ -136,7 +139,8 @@ class Script(Mapping[str, str]):
         empty: allow empty values, as in a file of transcripts.
 
     Raises:
-        FormatError: a line is blank and not at the end of the file, lacks a value, or has an invalid key.
+        FormatError: the file has another format, or a line lacks a value, has an invalid key, or is blank and not at
+            the end of the file.
 
     >>> from io_ark.tables.script import Script
     >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
@@ -246,7 +250,7 @@ class Script(Mapping[str, str]):
             yield self._decode(start, end), self._get_value(end)
 
     def get_line(self, number: int) -> tuple[str, str]:
-        """Return the key and value of the line with an index, counted from 0."""
+        """Return the key and value of line ``number``, counted from 0."""
         start, end = self._locate_key(number)
         return self._decode(start, end), self._get_value(end)
 
@@ -337,6 +341,10 @@ class Script(Mapping[str, str]):
         return np.concatenate(starts), np.concatenate(lengths)
 
     def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Return the position and length of the key of each line in ``data[begin:end]``.
+
+        Errors count lines from the start of the file, where ``lines_before`` lines precede these lines.
+        """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
         low = np.flatnonzero(chunk <= 32)  # Faster than a lookup in _WHITE, because other control characters are rare.
         is_white = _WHITE[chunk[low]]
@@ -350,9 +358,9 @@ class Script(Mapping[str, str]):
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
         if len(white) < len(low):
             self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
-        rests = key_ends.copy()
-        _skip_blanks(chunk, rests, np.arange(len(rests)))
-        valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
+        value_starts = key_ends.copy()
+        _skip_blanks(chunk, value_starts, np.arange(len(value_starts)))
+        valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
         bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
         if len(bad):
             line = int(bad[0])
@@ -362,11 +370,12 @@ class Script(Mapping[str, str]):
                     f"to at most {_MAX_KEY_BYTES} bytes",
                     file=self.name,
                 )
-            text = bytes(chunk[starts[line] : rests[line]])
+            text = bytes(chunk[starts[line] : value_starts[line]])
             raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
+        """Raise :class:`FormatError` if one of the control characters at the positions ``at`` is in a key."""
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
@@ -453,7 +462,7 @@ class ScriptTable(Mapping[str, Value]):
         try:
             return self._make(key, self._script[key])
         except ArkError as error:
-            error.key = error.key or key
+            error.file, error.key = error.file or self._script.name, error.key or key
             raise
 
     def _ipython_key_completions_(self) -> list[str]:

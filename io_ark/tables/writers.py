@@ -82,7 +82,7 @@ class ArchiveTarget:
         entry.broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block in binary and return True. Return False if a key is invalid."""
+        """Write the entries of a block and return True. Return False if a key of an ArrayBlock is invalid."""
         if isinstance(block, PackedBlock):
             parts, objects = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
@@ -104,6 +104,7 @@ class ArchiveTarget:
             self.script.flush()
 
     def close(self) -> None:
+        """Close the archive, and then the script file, which counts as incomplete if the archive is incomplete."""
         try:
             self.archive.close()
         except BaseException:
@@ -144,12 +145,14 @@ class ScriptTarget:
         self.entry = WholeWrites(table.script)
 
     def write(self, key: str, chunks: list[Any]) -> None:
+        """Write an object to the file of its key. With the option ``p``, skip a key that the script file lacks."""
         wxfilename = self._script.get(key)
         if wxfilename is None:
             if self._table.permissive:
                 return
             raise WriteError(
-                "the key is not in the script file, so the output file is unknown: add a line", file=self._table.script
+                "the key is not in the script file, so the output file is unknown: add a line for the key",
+                file=self._table.script,
             )
         self.entry.check()
         output = open_output(wxfilename, access=self._access)
@@ -206,14 +209,15 @@ class Writer(ClosedOnExit, Generic[Value]):
         self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
         self._closed = False
         self._process = process.current
-        # Reentrant, so that a signal handler may close the writer.
+        # The lock is reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
 
     def write(self, key: str, value: Value) -> None:
         """Write a key and its value to the table.
 
         Raises:
-            ArkError: the value cannot be encoded, the output cannot be written, or the writer is closed.
+            ArkError: the key is invalid, the value cannot be encoded, the output cannot be written, or the writer is
+                closed.
         """
         if process.current is not self._process:
             self._refuse_process(key)
@@ -239,14 +243,15 @@ class Writer(ClosedOnExit, Generic[Value]):
 
         Raises:
             ArkError: an entry cannot be encoded, the output cannot be written, or the writer is closed.
+            TypeError: the block is a PackedBlock, and :meth:`takes_packed` returns False.
         """
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
             encodable: ArrayBlock | PackedBlock | None = None
-            if isinstance(block, PackedBlock) or (
-                isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self._pack.arrays
-            ):
+            if isinstance(block, PackedBlock):
+                encodable = block if self.takes_packed(block.keys) else None
+            elif isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self._pack.arrays:
                 encodable = block
             elif len(block) > 1 and self._takes_entries(block.keys):
                 encodable = self._pack.block(block)
@@ -267,10 +272,12 @@ class Writer(ClosedOnExit, Generic[Value]):
     __setitem__ = write
 
     def outputs(self) -> tuple[Output, Output | None]:
-        """Return the outputs of the archive and of the script file, for entries that other code writes.
+        """Flush, and return the outputs of the archive and the script file, for entries that other code writes.
+
+        The second output is None for a table without a script file.
 
         Raises:
-            ClosedError: the writer is closed, or has no archive.
+            ArkError: the writer is closed or has no archive, or cannot be flushed.
         """
         self.flush()
         if self._closed or not isinstance(self._target, ArchiveTarget):

@@ -112,7 +112,7 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Add up runs of values in single precision. Run ``i`` has ``sizes[i]`` values from ``starts[i]`` on."""
+    """Add up runs in single precision. Run ``i`` has ``sizes[i]`` values, at least one, from ``starts[i]`` on."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -182,12 +182,12 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         ArkError: the file cannot be read.
     """
     phones: dict[int, int] = {}
-    for number, line in enumerate(read_lines(rxfilename), 1):
+    for line_number, line in enumerate(read_lines(rxfilename), 1):
         if not line.strip():
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
         if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
-            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new phone, not {line!r}")
+            raise OptionError(f"{rxfilename}: line {line_number}: expected an old phone and a new phone, not {line!r}")
         old, new = pair.groups()
         if int(old) in phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")

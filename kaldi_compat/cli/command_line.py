@@ -120,7 +120,11 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 
 
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
-    """Join an option and its value, which may be the next argument."""
+    """Return an option and its value as one word, with ``=`` between them.
+
+    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An option
+    without its value raises UsageError.
+    """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))
     if equals:

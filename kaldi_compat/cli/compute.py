@@ -106,7 +106,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     """
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
-        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
+        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map: pass both options, or neither"
         require(feature.name != "mfcc", message)  # Kaldi's other programs do not refuse the option.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
@@ -304,6 +304,7 @@ class TorchComputer:
         return np.concatenate(parts), np.array([len(part) for part in parts])
 
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
+        """Compute the features of one utterance, (frames, dim), after resampling if its sampling rate differs."""
         import torch
 
         from kaldi_compat.torch.features.resample import resample_linearly

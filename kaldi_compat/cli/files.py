@@ -99,6 +99,7 @@ class FileSink:
         Raises:
             FeatureError: the size of a matrix, or an option, does not fit into its field of the header.
             Skip: a file cannot be written.
+            SpecifierError: a file is an input of the program.
         """
         encoded = self._encode(block)
         if encoded is None:

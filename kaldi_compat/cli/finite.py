@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.objects import Indices, Matrix
 
 _ADVICE = "remove the utterance, or compute its features again, with --dither=1 if its audio has digital silence"
 # Messages, with ``%s`` for the key of the entry.
@@ -39,9 +41,13 @@ class FiniteCheck:
                 self._has_warned = True
                 return
 
-    def check_last_rows(self, block: ArrayBlock) -> None:
-        """Check the last row of each matrix of a block, for a running sum that keeps values which are not finite."""
-        rows = block.values.reshape(-1, block.shapes[0, 1]) if block.values.size else block.values
-        ends = block.rows()[1:]
-        if not self._has_warned and len(rows) and not np.isfinite(rows[ends[block.shapes[:, 0] > 0] - 1].sum()):
-            self.check(NORMALIZED_FEATURES, ((key, matrix[-1:]) for key, matrix in block.entries()))
+    def check_last_rows(self, block: ArrayBlock, rows: Matrix, bounds: Indices) -> None:
+        """Check the last row of each matrix of a block, for a running sum that keeps values which are not finite.
+
+        Args:
+            block: the matrices. If it has several, none is empty.
+            rows: all rows, (rows, columns).
+            bounds: rows ``bounds[m]`` to ``bounds[m + 1]`` belong to matrix ``m``.
+        """
+        if rows.size and not math.isfinite((last := rows.take(bounds[1:] - 1, axis=0)).sum()):
+            self.check(NORMALIZED_FEATURES, zip(block.names(), last, strict=True))

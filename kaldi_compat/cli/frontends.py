@@ -140,9 +140,10 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _check(preset: Preset, options: argparse.Namespace) -> int:
+    """Compare a preset with the features in ``options.against``, print the result, and return the exit status."""
     from kaldi_compat.frontends.numpy import Frontend
 
-    require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
+    require(0 <= options.tolerance < np.inf, f"--tolerance={options.tolerance}: expected a number of at least 0")
     frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
     for label, samples, expected, rate in _read_references(options.against):
@@ -186,8 +187,14 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 @contextlib.contextmanager
 def warnings_in_one_line() -> Iterator[None]:
+    """Within this context, print a warning as one line, which names options as on the command line."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        text = str(message).replace("; pass statistics=", "; pass --statistics=")
+        print(f"WARNING: {escape(text)}", file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: print(f"WARNING: {escape(str(message))}", file=sys.stderr)
+        warnings.showwarning = show
         yield
 
 

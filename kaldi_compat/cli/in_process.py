@@ -68,6 +68,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
+    """Run a pipeline that reads ``stream``, and return the exit status and the output of its last program."""
     status, data = 0, b""
     for name, *words in stages:
         status, data = _run_program(name, words, stream)
@@ -81,6 +82,7 @@ def _split_pipeline(command: str) -> list[str]:
 
 
 def _is_ours(words: list[str], is_first: bool) -> bool:
+    """Return True if a command of a pipeline can run in this process: a program that reads and writes single files."""
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]
     return (

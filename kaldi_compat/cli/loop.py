@@ -59,7 +59,8 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
     Raises:
-        KaldiCompatError: the function raised it. The message starts with the key. Earlier results have been yielded.
+        KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
+            Earlier results have been yielded.
     """
     for block in blocks:
         try:
@@ -107,6 +108,8 @@ def _skip(warning: str, counts: Counts) -> None:
 def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
     """Yield blocks of results, and log the number of processed utterances after every tenth, as some programs do.
 
+    With ``--verbose=2``, also log the keys.
+
     Args:
         blocks: the results.
         count: returns the number of utterances up to the end of the last block.
@@ -137,7 +140,7 @@ def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Count
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Block]) -> Counts:
-    """Write the block ``function(line)`` for each line. Skip lines for which the function raises Skip."""
+    """Write the block ``function(line)`` for each line, except for lines for which the function raises Skip."""
     counts = Counts()
     for line in lines:
         try:
@@ -258,7 +261,7 @@ def convert(
     """Apply a function to the blocks of a table, or to the object in a single file.
 
     Args:
-        function: function from a block to a block of results. The key of a single file's object is "".
+        function: function from a block to a block of results. The object in a single file has the file's name as key.
         kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: rspecifier or file name of the input.
         target: wspecifier or file name of the output.
@@ -315,7 +318,7 @@ def convert_table(
         source: rspecifier of the input.
         target: wspecifier of the output.
         output_first: open the output before the input, as some of Kaldi's programs do.
-        progress: as for :func:`map_table`.
+        progress: log the number of results (see :func:`map_table`).
     """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None

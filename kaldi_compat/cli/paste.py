@@ -29,7 +29,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
         source: rspecifier of the first table.
         others: rspecifiers of the other tables.
         target: wspecifier of the results.
-        combine: function of the objects of an entry that returns the result.
+        combine: function that combines the objects of a block of entries, see :data:`Combine`.
     """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
@@ -48,13 +48,13 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Combine the objects of single files, and return the exit status.
+    """Combine the objects of single files, and return the exit status: 1 if they cannot be combined, otherwise 0.
 
     Args:
         kind: kind of the objects.
         sources: names of the files.
         target: name of the output.
-        combine: function of the objects that returns the result.
+        combine: function that combines the objects as if they were one entry of tables, see :data:`Combine`.
         binary: write in binary format.
         what: name of the result in the log.
     """

@@ -50,7 +50,8 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
     wrong = np.flatnonzero((classes < 0) | (classes >= num_classes))
     if len(wrong):
         raise FeatureError(
-            f"posterior of class {classes[wrong[0]]}: with --post-dim={num_classes}, classes are 0 to {num_classes - 1}"
+            f"posterior of class {classes[wrong[0]]}: with --post-dim={num_classes}, classes are 0 to "
+            f"{num_classes - 1}; correct --post-dim or the posteriors"
         )
     frames, dim = feats.shape
     joined = np.zeros((frames, dim + num_classes), np.float32)

@@ -93,6 +93,7 @@ class Trials:
         Raises:
             OptionError: a line does not have two fields.
             SpecifierError: the target is an input.
+            ArkError, FeatureError: a value cannot be read, or a pair cannot be scored. Earlier scores are written.
         """
         refuse_overwriting(target, [source, *tables])
         counts, total, squares = Counts(), 0.0, 0.0
@@ -131,7 +132,7 @@ class Trials:
         """Score the pairs whose keys both have values, up to the first error. Log missing keys.
 
         Returns:
-            These pairs, their scores, and the error.
+            The scored pairs, their scores, and the error; None without an error.
         """
         firsts, error = _collect(self.find[0]([first for first, _ in pairs]))
         known = [pair[1] for pair, first in zip(pairs, firsts, strict=False) if first is not None]

@@ -44,7 +44,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
         kind: type of the entries.
         source: rspecifier of the table.
         target: name of the output file.
-        average: divide the sum by the number of entries.
+        average: divide the sum by the number of added entries.
         binary: write the file in binary format.
 
     Returns:
@@ -154,7 +154,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         scales: factors on the other tables.
 
     Returns:
-        0 if there are sums and other tables lack fewer entries than they should have, otherwise 1.
+        0 if there are sums, and less than half as many entries are missing in the other tables; otherwise 1.
     """
     source, *others, target = names
     with Tables() as tables:

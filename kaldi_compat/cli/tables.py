@@ -97,6 +97,10 @@ class Tables(ExitStack):
 def _read_needed_blocks(
     reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
 ) -> Iterator[Block]:
+    """Yield blocks of at least ``max_bytes`` bytes, in which objects that are not needed are None (see ``read``).
+
+    An object that is not needed counts as one byte. The entries before an error are yielded before it is raised.
+    """
     keys: list[str] = []
     values: list[Any] = []
     size = 0
@@ -218,6 +222,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 self.find_each(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
+        """Store the values under keys. At an error, keep the error for its key, and raise it."""
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)

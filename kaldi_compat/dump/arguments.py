@@ -157,7 +157,7 @@ def _is_feature(argument: str) -> bool:
 
 def _refuse_unused(job: Job) -> None:
     """Raise UsageError for an option that has no effect in a job."""
-    used = get_source_class(job.source).used_options if job.source else ()
+    used = get_source_class(job.source).list_used_options(job.options) if job.source else set()
     for scope in SCOPES:
         unused = () if scope.includes(job) else set(scope.options).difference(used)
         for flag in (OWN_FLAGS[normalize(name)] for name in sorted(unused)):
@@ -176,6 +176,7 @@ def _make_options(values: dict[str, Any]) -> DumpOptions:
 
 
 def _suggest_feature(feature: str) -> str:
+    """Return advice for a word that should name a feature."""
     from kaldi_compat.frontends.preset import list_presets
 
     if feature in list_presets():

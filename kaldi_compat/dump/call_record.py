@@ -44,7 +44,7 @@ class CallRecord:
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the files that decide numbers, except for Python modules. A missing file may appear later."""
+        """Return the files that may decide numbers. They include missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
@@ -109,6 +109,7 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_compiling() -> bool:
+    """Return True if one of the :data:`COMPILERS` has caused the current audit event."""
     frame: FrameType | None = sys._getframe(2)
     while frame:
         if str(frame.f_globals.get("__name__")).startswith(COMPILERS):

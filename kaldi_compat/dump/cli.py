@@ -46,7 +46,13 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.user_code import Interrupted, supervise
-from kaldi_compat.dump.workers import count_cores, list_complete, run_local, verify_archives
+from kaldi_compat.dump.workers import (
+    count_cores,
+    list_complete,
+    refuse_start_in_worker,
+    run_local,
+    verify_archives,
+)
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
@@ -89,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
+    """Run a command line and return the exit status. A program runs an extractor in a supervised child process."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -160,6 +167,8 @@ def end_at_once() -> None:
 def install_signal_handlers(deadline: Deadline) -> None:
     """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
 
+    Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed.
+
     Args:
         deadline: ends the job some time after the first signal.
 
@@ -200,12 +209,15 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         OptionError: the options are invalid.
         DumpError: the job cannot be run or resumed.
     """
+    is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
+    is_swapped = is_folder and data in FEATURES and not os.path.isdir(data)
+    require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     has_extractor = bool(extractor) or not options.keys().isdisjoint(SOURCES)
     require(has_extractor, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
-    twice = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
-    require(source.keys().isdisjoint(options), twice)
+    conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
+    require(source.keys().isdisjoint(options), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
@@ -252,8 +264,10 @@ def run(job: Job) -> Outcome:
 
     Raises:
         DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
+        OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
+    refuse_start_in_worker()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)
     if job.spectral:
@@ -340,7 +354,7 @@ def make_speed_job(job: Job) -> Job:
     # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):
@@ -354,7 +368,7 @@ def _follows_plan(job: Job) -> bool:
 
 
 def _try_and_plan(job: Job) -> DumpPlan:
-    """Try the extractor and return a new plan. No file is changed."""
+    """Return a new plan, after a trial of the extractor if the job has one. No file is changed."""
     plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
@@ -369,17 +383,21 @@ def _try_and_plan(job: Job) -> DumpPlan:
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
     """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} is a {kind}: leave out --cmvn")
+        raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
     if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
         kind = trial.outputs[trial.first][0]
-        raise DumpError(f"--compress needs matrices, but {trial.first} is a {kind}: leave out --compress")
+        raise DumpError(f"--compress needs matrices, but {trial.first} has the type {kind}: leave out --compress")
     if options.per_speaker and not trial.vectors:
-        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or no --per-speaker")
+        raise DumpError(
+            "--per-speaker needs vectors, but no output is a vector: add --pool=mean, or leave out --per-speaker"
+        )
 
 
 @contextlib.contextmanager
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
+
+    Once the plan is locked, the temporary files of killed dumps are removed.
 
     Args:
         job: the job.
@@ -400,7 +418,10 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
-                _say(f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them")
+                _say(
+                    f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them if "
+                    "the options are the same"
+                )
             plan = replace(new_plan, is_new=True)
             start_over(layout, plan)
             write_plan(plan, layout.plan)

@@ -114,7 +114,10 @@ COMMANDS = CommandGroup()
 
 
 def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
-    """Start a shell command in a process group, and return its id. Streams are descriptors or names of files."""
+    """Start a shell command in a process group (0 is a new group), and return the id of its process.
+
+    ``stdin`` and ``stdout`` are descriptors or names of files. ``quiet`` discards standard error.
+    """
     actions: list[Any] = []
     for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
         if isinstance(target, int):
@@ -144,6 +147,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
 
     Raises:
         PipeError: commands are refused, or the command failed or exceeded the limit.
+        ArkError: the command succeeded, but its output is invalid.
     """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
@@ -173,7 +177,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     status = wait(deadline)
     # The object is complete, so an unexpected end of the command only causes a warning.
     if status not in (0, *_STOPPED_READING):
-        how = "was ended after its time" if status is None else describe_status(status)
+        how = "was killed after the time limit" if status is None else describe_status(status)
         logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
     return value
 
@@ -196,8 +200,8 @@ class _InTime:
     def readinto(self, buffer: memoryview) -> int | None:
         """Fill a buffer like ``io.RawIOBase.readinto``. Raise an error if nothing arrives before the deadline."""
         if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not self._poll.poll(1000 * left):
+            seconds_left = self._deadline - time.monotonic()
+            if seconds_left <= 0 or not self._poll.poll(1000 * seconds_left):
                 raise _TooLateError(
                     f"the command took longer than {self._timeout:g} s: check it, or increase --command-timeout",
                     file=self._name,

@@ -42,7 +42,7 @@ def get_conf_flags(conf: str) -> dict[str, Flag]:
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature, by name, that the command line of a dump accepts. Pasted pitch has no flags."""
+    """Return the flags of a feature, by name, that a command line accepts: for ``fbank_pitch``, the flags of fbank."""
     table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
@@ -55,7 +55,9 @@ def format_value(value: Scalar) -> str:
 
 
 def read_confs(job: Job) -> dict[str, str]:
-    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``.
+    """Return the texts of the configuration files by their names in ``<data>/conf``; none for an extractor.
+
+    Options on the command line that change a value are appended to the text of the main configuration file.
 
     Raises:
         DumpError: a file cannot be read.
@@ -117,6 +119,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
+    """Return the options that a configuration file sets. An error names the file, or the flag on the command line."""
     options, table = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:

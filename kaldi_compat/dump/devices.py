@@ -42,7 +42,7 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU this process's current device, and limit its memory to ``max_memory`` GiB; 0 is no limit."""
+    """Make a GPU the current device. Limit its cuFFT plans, and its memory to ``max_memory`` GiB unless this is 0."""
     if device == CPU:
         return
     import torch

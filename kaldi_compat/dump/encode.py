@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Encodes features with the bytes of ``copy-feats --compress``."""
+    """Encodes features as entries of archives, with the bytes of Kaldi's ``copy-feats``, compressed or not."""
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
         self.trial = trial
@@ -31,7 +31,7 @@ class Encoder:
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Return the encoded features, or a failure for features that cannot be encoded."""
+        """Return the encoded features, and a failure for each utterance that cannot be encoded."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block

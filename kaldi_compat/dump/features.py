@@ -39,12 +39,12 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start computing a batch and return a function that returns the features of all utterances, in any order."""
+        """Start computing a batch, and return a function that returns features and failures in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch([one for audio in batch for one in audio.separate()])
+        pitch = self.pitch([utterance for audio in batch for utterance in audio.separate()])
         if spectral is None:
             return lambda: pitch
         by_index = {result.index: result for result in pitch}
@@ -58,7 +58,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append the pitch of an utterance to the spectral feature, or return the failure of either."""
+        """Append the pitch of an utterance to its spectral features. Return a failure if this is impossible."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:

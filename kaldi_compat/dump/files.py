@@ -40,7 +40,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the stamp of a file; None for a missing file."""
+    """Return the stamp of a file; None if there is no file at this path."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -51,7 +51,7 @@ def make_directory(path: Path) -> None:
     """Create a directory and its parents unless they exist.
 
     Raises:
-        OutputError: the directory cannot be created.
+        OutputError: the directory cannot be created, or you cannot write to it.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,9 @@ def check_place(path: Path) -> None:
     if not is_replaceable(path):
         raise OutputError(f"{path} is not a regular file: move it out of the way")
     if path.is_symlink() and not real.parent.is_dir():
-        raise OutputError(f"{path} is a link to {real}, but {real.parent} does not exist: make it, or delete the link")
+        raise OutputError(
+            f"{path} is a link to {real}, but {real.parent} does not exist: create it, or delete the link"
+        )
     if path.is_symlink() and real.exists() and real.name != path.name:
         raise OutputError(f"{path} is a link to {real}, which would be replaced: delete the link, or move that file")
 
@@ -156,7 +158,7 @@ class WholeFile:
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
-    """Open a :class:`WholeFile` for this block, and delete it after an error.
+    """Open a :class:`WholeFile` for this block. Finish it at the end of the block, and delete it after an error.
 
     A device or FIFO (see :func:`is_replaceable`) is written to directly.
     """
@@ -224,15 +226,15 @@ def lock(path: Path, plan: Path | None = None) -> int:
         plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
 
     Raises:
-        DumpError: another process holds the lock.
+        DumpError: another process holds the lock. A part of a dump first waits for :data:`SECONDS_TO_WAIT` seconds.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
     while not _try_lock(descriptor, fcntl.LOCK_SH if plan and plan.exists() else fcntl.LOCK_EX, path):
         if time.monotonic() >= end:
             os.close(descriptor)
-            other = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
-            raise DumpError(f"{other} is running and has locked {path}: wait until that dump ends")
+            owner = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
+            raise DumpError(f"{owner} is running and has locked {path}: wait until that dump ends")
         time.sleep(SECONDS_BETWEEN_TRIES)
     return descriptor
 
@@ -242,10 +244,10 @@ def share_lock(descriptor: int, path: Path) -> None:
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
-def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
+def _try_lock(descriptor: int, mode: int, path: Path) -> bool:
     """Return False if another process holds the lock. Return True with a warning if the disk does not support locks."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:

@@ -129,9 +129,12 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
-    """Write the files of the data directory from the archives' manifests, and return the counts and warnings.
+    """Write the files of the data directory from the complete archives, and return the outcome of the dump.
 
     The call can be repeated.
+
+    Raises:
+        DumpError: an archive is not complete.
     """
     end_fork()
     layout, trial = job.layout, plan.trial
@@ -167,7 +170,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
-    """Write a copy of the configuration. Return a warning for each file that is not replaced, because it was read."""
+    """Copy the configuration files to ``<data>/conf``.
+
+    A file there that this dump has read is not replaced: a copy that differs is written to the log directory.
+
+    Returns:
+        a warning for each file that was not replaced.
+    """
     lines = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
         path, default = get_conf_path(job, name), job.layout.data / CONF / name
@@ -182,7 +191,7 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
 
 
 def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
-    """Sum up the manifests of all archives."""
+    """Return the outcome from the manifests of all archives, without warnings, statistics and incomplete files."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
@@ -239,9 +248,9 @@ def write_speaker_means(job: Job, output: str) -> None:
     _write_table(job.layout, f"spk_{output}", "vector", means)
 
 
-def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
+def _write_table(layout: Layout, name: str, codec_name: str, entries: Iterable[tuple[str, Any]]) -> None:
     """Write an archive with an entry for each speaker, and its script file to the data directory."""
-    archive, writer = layout.get_speaker_archive(name), codec(kind)
+    archive, writer = layout.get_speaker_archive(name), codec(codec_name)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
         for speaker, value in entries:
@@ -252,7 +261,7 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
 
 
 def convert_output(layout: Layout, output: str, format_name: str) -> str:
-    """Convert an output to the format ``format_name`` with ``ark convert``.
+    """Convert an output to the format ``format_name`` with ``ark convert``, unless it has no entries.
 
     Returns:
         The name of the target if the target is incomplete, otherwise "".
@@ -286,7 +295,10 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings."""
+    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings.
+
+    ``total`` has the statistics of all utterances; None without frames, or if they are not requested.
+    """
     not_finite: list[str] = []
 
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:
@@ -303,7 +315,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
-            warnings.append("the global CMVN statistics have NaN or infinities, as features do")
+            warnings.append("the global CMVN statistics have NaN or infinities, because some features have them")
     return warnings
 
 

@@ -32,6 +32,8 @@ def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str]
     ``used`` has additional files that an extractor has used in its trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
+    if job.speed_source:
+        paths |= {f"original {name}": job.speed_source / name for name in IN_DATA}
     options = parse_confs(job, confs).get(job.spectral)
     paths |= list_extractor_paths(job) | {name: Path(path) for name, path in (used or {}).items()}
     for name in IN_CONF:

@@ -117,6 +117,8 @@ class DeviceExtractor:
     def make_first_call(self) -> None:
         """Make a first call, in which an extractor may create weights or tables, and prepare its new modules.
 
+        Do nothing if the source creates nothing in calls.
+
         Raises:
             DumpError: the call failed.
         """
@@ -144,19 +146,21 @@ class DeviceExtractor:
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce(self, value: Array) -> Array:
-        """Return the mean of a matrix, or the labels of its rows, if the options ask for it."""
-        if value.ndim == 2 and value.dtype == np.float32 and len(value):
+        """Return the mean row of a matrix for ``--pool``, the labels of its rows for ``--kmeans``, or the value."""
+        if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
+            if not len(value):
+                raise ValueError("the matrix is empty, perhaps because the audio is too short: remove the utterance")
             if self.options.pool:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
-                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}: "
-                        "compute the centroids from outputs of this model and layer"
+                        f"returned {value.shape[1]} columns, but the centroids of --kmeans have "
+                        f"{self.centroids.shape[1]}: compute the centroids from outputs of this model and layer"
                     )
-                half = 0.5 * (self.centroids**2).sum(1)
-                return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
+                half_norms = 0.5 * (self.centroids**2).sum(1)
+                return np.asarray(np.argmin(half_norms - value @ self.centroids.T, axis=1), np.int32)
         return value
 
 
@@ -237,7 +241,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
                 raise DumpError(f"{extractor.name} {text}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
-            kinds = ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
+            kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
             raise DumpError(f"{reducing} needs matrices, but {extractor.name} returns {kinds}: leave out {reducing}")
         audio = audio[-len(alone) :]
         batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
@@ -274,7 +278,7 @@ def _compute_alone(
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Call the model with single utterances, and return their outputs, and the kind and columns of each output by name.
 
-    ``audio`` is in ascending order of length. The shortest is left out if it is too short for the extractor.
+    ``audio`` is in ascending order of length. The shortest is left out if the extractor fails for it.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -392,7 +396,8 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
         value = arrays[name]
         if get_kind(value) != kind:
             raise ValueError(
-                f"{name} is a {get_kind(value)}, but was a {kind} in the trial: return the same kind for all audio"
+                f"{name} has the type {get_kind(value)}, but had the type {kind} in the trial: "
+                "return the same type for all audio"
             )
         if not len(value):
             raise ValueError(f"{name} is empty, perhaps because the audio is too short: remove the utterance")
@@ -489,6 +494,7 @@ class ExtractorComputer:
         return lambda: results
 
     def _check_and_prepare(self, audio: Audio) -> PreparedAudio:
+        """Prepare the audio of an utterance, and count resampled utterances. Raise ValueError for empty audio."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty: remove the utterance")
@@ -503,11 +509,11 @@ class ExtractorComputer:
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
         if extractor_rate and rate != extractor_rate:
-            samples = resample_waveform(samples, rate, extractor_rate)
+            samples, rate = resample_waveform(samples, rate, extractor_rate), float(extractor_rate)
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Take the utterances of a batch, shortest first, with at most ``max_seconds`` of padded audio."""
+        """Take the shortest utterance, and utterances that fit into a batch of ``max_seconds`` of padded audio."""
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group
@@ -523,7 +529,11 @@ class ExtractorComputer:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
     def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
-        """Return the results of a group. If memory runs out, put the group back and halve the size of batches."""
+        """Compute a group of utterances, and return the results.
+
+        If memory runs out, put the group back into ``waiting``, and halve the size of batches. After another error,
+        compute the utterances one by one, so that only an utterance with an error fails.
+        """
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
             for utterance, arrays in zip(group, outputs, strict=True):
@@ -552,12 +562,13 @@ class ExtractorComputer:
         return [result for utterance, arrays in pairs for result in self._make_results(utterance.audio, arrays)]
 
     def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
+        """Raise ValueError for invalid outputs, or for a number of rows that contradicts the declared frame shift."""
         check_arrays(arrays, self.trial.outputs)
         shift = self.model.extractor.frame_shift
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                text = f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
+                text = f"returned {rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
                 raise ValueError(f"{text}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:

@@ -137,7 +137,11 @@ def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, 
 def _find_changes(
     old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
 ) -> dict[str, str]:
-    """Return the changes between two states of a value by relative path; none if the value has no named values."""
+    """Return the changes between two states of a value by relative path; none if the value has no named values.
+
+    ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``known`` caches the
+    results for pairs of states.
+    """
     if not (old.children and new.children and old.label == new.label):
         return {}
     if (id(old), id(new)) in known:
@@ -145,14 +149,14 @@ def _find_changes(
     changes = known[id(old), id(new)] = {}
     is_user_object = is_user_object if new.is_user_object is None else new.is_user_object
     for name in dict.fromkeys([*old.children, *new.children]):
-        one, other = old.children.get(name, MISSING), new.children.get(name, MISSING)
-        if one.digest == other.digest:
+        old_child, new_child = old.children.get(name, MISSING), new.children.get(name, MISSING)
+        if old_child.digest == new_child.digest:
             continue
-        if inner := _find_changes(one, other, is_user_object, known):
+        if inner := _find_changes(old_child, new_child, is_user_object, known):
             changes |= {_join_path(name, path): reason for path, reason in inner.items()}
         else:
             # An object of a library may fill a table in a call, but a changed array may be a weight.
-            had_content = one.has_content if is_user_object else one.has_arrays
+            had_content = old_child.has_content if is_user_object else old_child.has_arrays
             changes[name] = "changed by its calls" if had_content else ""
     return changes
 
@@ -175,7 +179,10 @@ class _Walk:
         return bool(self.torch and self.torch.is_module(value))
 
     def digest(self, value: Any, path: str) -> Node:
-        """Return the node of a value. An object that was seen before has the same node. ``path`` is for messages."""
+        """Return the node of a value. An object that was seen before has the same node.
+
+        ``path`` leads from the digested object to the value. It names the value in reports, and excludes values.
+        """
         kind = type(value)
         if kind in PLAIN:
             return Node(_hash(kind.__name__, _encode_plain(value)))
@@ -205,6 +212,7 @@ class _Walk:
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new(self, value: Any, path: str) -> Node:
+        """Return the node of an object that the walk has not seen before, from its content and the values below it."""
         leaf = self._make_leaf(value)
         attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:
@@ -280,7 +288,8 @@ class _Walk:
     def expand(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
         """Return the kind of a value, the values that it refers to, and True if their order counts.
 
-        The list of values is None if the object has no comparable state.
+        The list of values is None if the object has no comparable state. Source files of the user's code are recorded,
+        and content that cannot be compared is reported for ``path``.
         """
         if isinstance(value, types.ModuleType):
             self.add_file(value.__name__)
@@ -394,7 +403,10 @@ def _name_of(value: Any) -> str:
 
 
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
-    """Return the content of a container. Many plain values become one string, which takes less time."""
+    """Return the kind, content and order of a container, as :meth:`_Walk.expand` does.
+
+    Many plain values become one string, which takes less time.
+    """
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
         if not all(type(key) in PLAIN for key in value):
@@ -430,6 +442,7 @@ def _convert_to_container(value: Any) -> Any:
 
 
 def _list_slots(kind: type) -> list[str]:
+    """Return the names of the slots of a class, without its bases. Python mangles the names of private slots."""
     names = kind.__dict__.get("__slots__", ())
     listed = [names] if isinstance(names, str) else list(names)
     return [
@@ -440,7 +453,7 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_class_children(kind: type) -> Iterator[Child]:
-    """Yield the attributes and methods of a class and of its bases in the user's code."""
+    """Yield the attributes and methods of a class and of its bases in the user's code, other bases, and a metaclass."""
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
             yield "base", _name_of(base)
@@ -455,7 +468,7 @@ def _list_class_children(kind: type) -> Iterator[Child]:
 
 
 def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
-    """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
+    """Yield the code of a function, and the values that it uses: defaults, attributes, cells, globals and imports."""
     code = function.__code__
     yield "code", _digest_code(code)
     yield "defaults", (function.__defaults__, function.__kwdefaults__)
@@ -500,7 +513,10 @@ def _encode_constant(value: Any) -> bytes:
 
 
 def _reduce_by_pickle(value: Any) -> tuple[str, list[Child] | None, bool]:
-    """Return the state that pickle would store for a C object, such as the state of a random generator."""
+    """Expand a C object, such as a random generator, into the state that pickle would store.
+
+    The result has the form of :meth:`_Walk.expand`. Iterators and objects that pickle refuses have no comparable state.
+    """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
     try:

@@ -77,7 +77,7 @@ class DumpOptions(BaseOptions):
     )
     verify: bool = option(True, "compare checksums of the archives that --resume keeps; if false, only sizes")
     retry_failed: bool = option(False, "resume, and recreate the archives that have failed utterances")
-    max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
+    max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit", ge=-1)
     cmvn: str = option(
         "", "statistics at the end, as compute-cmvn-stats: speaker (cmvn.scp), global (cmvn.ark), or speaker,global"
     )
@@ -119,6 +119,7 @@ class DumpOptions(BaseOptions):
     # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
     # dump on a GPU may be resumed with batches of another size.
     processor: ClassVar[str]
+    uses_numpy: ClassVar[bool]  # NumPy computes front ends, with the same bits as torch on a CPU.
     cmvn_levels: ClassVar[tuple[str, ...]]
     by_speaker: ClassVar[bool]  # True if an option needs the speaker of each utterance.
     source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
@@ -131,11 +132,14 @@ class DumpOptions(BaseOptions):
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:
-            require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
+            require(level in CMVN_LEVELS, f"cmvn is speaker, global, or speaker,global; not {self.cmvn!r}")
         require(
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
-        require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
+        require(
+            self.engine != "exact" or not on_gpu,
+            f"engine=exact computes on a CPU, not on device={self.device}: pass engine=auto",
+        )
         require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
         ray_assigns = f"device={self.device} names GPUs of this machine, but Ray assigns the GPUs: pass device=cuda"
         require(self.runner != "ray" or self.device in (CPU, "cuda"), ray_assigns)
@@ -146,6 +150,8 @@ class DumpOptions(BaseOptions):
         layer_numbers = [int(number) for number in layers if number]
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
         require(is_unique, f"layers={self.layers} names a layer twice: name it once")
+        one_layer = f"kmeans=... has the centroids of one layer, but layers={self.layers} names several: name one layer"
+        require(not self.kmeans or len(layer_numbers) < 2, one_layer)
         for name, needed in NEEDED.items():
             require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=...: pass both")
         sources = [name for name in SOURCES if getattr(self, name)]
@@ -159,6 +165,7 @@ class DumpOptions(BaseOptions):
             on_gpu=on_gpu,
             seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
             processor="GPU" if on_gpu else "CPU",
+            uses_numpy=not on_gpu and self.engine in ("auto", "exact"),
             cmvn_levels=levels,
             by_speaker=self.per_speaker or BY_SPEAKER in levels,
             source=sources[0] if sources else "",
@@ -173,7 +180,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value has another form, or the number is not within 1 to the count.
+        OptionError: the value has another form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -182,7 +189,7 @@ def parse_part(text: str) -> tuple[int, int]:
         return 1, 1
     part = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
     number, count = (int(part[1]), int(part[2])) if part else (0, 0)
-    require(1 <= number <= count, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
+    require(1 <= number <= count, f"shard is a number from 1 to the count, and the count, such as 3/100; not {text!r}")
     return number, count
 
 
@@ -251,6 +258,8 @@ class Job:
     # Extractor object that was passed to :func:`kaldi_compat.dump`, in which case ``options.module`` is ":<name>". None
     # if there is no such object, as on the command line.
     extractor: Any = None
+    # Data directory from which ``--speeds`` has made the data directory of this job; None without ``--speeds``.
+    speed_source: Path | None = None
     feature: str = field(init=False)  # Name of the feature, from the layout.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
@@ -290,7 +299,7 @@ def get_spectral_part(feature: str) -> str:
 
 
 class Scope(NamedTuple):
-    """The jobs in which options have an effect. A source may use further options (``used_options``)."""
+    """The jobs in which options have an effect. A source may use further options (``list_used_options``)."""
 
     options: tuple[str, ...]  # Names of the options.
     text: str  # Completes the sentence "it applies only to ...".
@@ -319,6 +328,7 @@ SCOPES = (
     Scope(("allow_pickle",), "--transformers"),
     Scope(("trust_extractor",), "--module, since all other extractors can be compared"),
     Scope(("engine",), "spectral features, and to --preset without --onnx", lambda job: bool(job.spectral)),
+    Scope(("command_timeout",), "jobs that run the commands in wav.scp (--pipes)", lambda job: job.options.pipes),
     Scope(("max_device_memory",), "GPUs (--device=cuda)", lambda job: job.options.on_gpu),
     Scope(("address",), "--runner=ray", lambda job: job.options.runner == "ray"),
     Scope(

@@ -54,7 +54,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
 
 
 def check_speed_outputs(job: Job, changed: Job) -> None:
-    """Raise an error if the directory of changed speeds, or its dump, would replace a file that the source needs."""
+    """Raise :class:`ArkError` if the directory ``--speed-dir`` or its dump would replace an input of the job."""
     layout = changed.layout
     written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
@@ -66,7 +66,7 @@ def check_speed_outputs(job: Job, changed: Job) -> None:
 
 
 def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
-    """Yield the files that a dump writes to the data directory, and the tables with an entry for each speaker."""
+    """Yield the files, but not folders, that a dump writes to the data directory, and the tables of speakers."""
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
         yield layout.data / f"{output}.scp"
@@ -148,7 +148,7 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
             raise OutputError(f"{folder} is not a folder: move it out of the way")
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.suffix != ".npy" or (path.is_dir() and not path.is_symlink()):
-                raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move this file away")
+                raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move it away")
 
 
 def clear_all_unfinished(job: Job) -> int:

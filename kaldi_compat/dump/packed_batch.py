@@ -151,7 +151,11 @@ def _copy_to_row(
     audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
-    """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
+    """Copy utterances to one piece of a row, from ``begins[0]`` to the sample ``stop`` of the row (exclusive).
+
+    ``audio`` has the array, the first sample and the number of samples of each utterance; ``begins`` has the place of
+    the first sample in the row, and ``counts`` the number of frames. Without ``snip_edges``, audio is reflected.
+    """
     memory = allocate_host_memory(
         [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned
     )

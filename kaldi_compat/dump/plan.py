@@ -96,7 +96,9 @@ def make_plan(job: Job) -> DumpPlan:
     """Distribute the utterances of a job over archives like ``utils/split_scp.pl``.
 
     Raises:
-        DumpError: there are no utterances, or the job is invalid.
+        DumpError: there are no utterances, a line of the list is invalid, or an input file is missing.
+        DataDirError: a killed job has left the data directory half changed.
+        OptionError: a configuration file or the command line has an invalid option.
     """
     check_inputs(job)
     listing = get_listing(job)
@@ -107,9 +109,9 @@ def make_plan(job: Job) -> DumpPlan:
     size = job.options.shard_utterances
     # There should be at least one archive for each part of a job and for each GPU of this machine.
     gpus = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    archives = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
-    number = min(archives, count)
-    bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
+    requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
+    archives = min(requested, count)
+    bounds = [i * (count // archives) + min(i, count % archives) for i in range(archives + 1)]
     offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
@@ -137,7 +139,8 @@ def check_inputs(job: Job) -> None:
     """Raise an error unless all input files of a job exist, and script files can name files in its directories.
 
     Raises:
-        DumpError: a file is missing or is not a file, or the name of a directory has a newline or a "|".
+        DumpError: a file is missing or is not a file, the data directory is a file, or the path of a directory has a
+            newline or a "|".
         DataDirError: a killed job has left the data directory half changed.
     """
     check_places(job.layout)
@@ -151,11 +154,15 @@ def check_inputs(job: Job) -> None:
     for path in needed:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
-            raise DumpError(f"{path} {fault}: the {job.feature} features of {job.layout.data} need this file")
+            needs = f"the {job.feature} features of {job.layout.data} need this file"
+            raise DumpError(f"{path} {fault}: {needs}; create it, or correct the path")
 
 
 def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that decides the bytes of the archives, to be stored with the plan."""
+    """Return everything that decides the bytes of the archives, to be stored with the plan.
+
+    ``used`` maps names to the paths of additional files that an extractor used in its trial.
+    """
     confs = read_confs(job)
     return {
         "version": VERSION,
@@ -229,7 +236,7 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job. ``with_failures`` are numbers of archives.
+    """Return the plan to resume, with the settings of the job. ``with_failures`` lists archives with failures.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be
@@ -284,17 +291,18 @@ def _measure_lines(path: Path) -> Sequence[int]:
     lengths = array("I")
     previous, ordered, blank = b"", True, 0
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        for line_number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
             if blank and key:
-                raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line: remove the line")
+                raise DumpError(f"{path}, line {blank}: a blank line precedes a key: remove the line")
             if not key:
-                blank = blank or number
+                blank = blank or line_number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
-                raise DumpError(f"{path}, line {number}: {_describe_fault(key)}")
+                raise DumpError(f"{path}, line {line_number}: {_describe_fault(key)}")
             if not values:
-                raise DumpError(f"{path}, line {number}: expected a key and more, not {_format_key(key)}: complete it")
+                fault = f"nothing follows the key {_format_key(key)}: complete the line"
+                raise DumpError(f"{path}, line {line_number}: {fault}")
             lengths.append(len(line))
             ordered &= previous < key
             previous = key
@@ -318,14 +326,15 @@ def _format_key(key: bytes) -> str:
 
 
 def _refuse_duplicates(path: Path) -> None:
+    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        for line_number, line in enumerate(file, start=1):
             key = b"".join(line.split(None, 1)[:1])
             if key in keys:
                 shown = escape_controls(key.decode(errors="replace"))
                 raise DumpError(
-                    f"{path}, line {number}: {shown} occurs a second time: remove or rename one of the lines"
+                    f"{path}, line {line_number}: {shown} occurs a second time: remove or rename one of the lines"
                 )
             keys.add(key)
     logger.warning("%s is not sorted, but later steps of a Kaldi recipe require it: sort it with LC_ALL=C sort", path)

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on a Ray cluster, which is started if this process is not connected to a cluster."""
+    """Write archives of a plan on a Ray cluster: on ``--address``, unless this process is connected to a cluster."""
     import ray
 
     started = not ray.is_initialized()
@@ -47,10 +47,12 @@ def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monit
 
 @contextlib.contextmanager
 def _no_cluster(address: str) -> Iterator[None]:
+    """Convert an error of the connection to a cluster to a :class:`DumpError`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        raise DumpError(f"no Ray cluster at --address={address}: {format_error(error)}: start a cluster") from None
+        text = f"no Ray cluster at --address={address}: {format_error(error)}"
+        raise DumpError(f"{text}: start a cluster, or correct the address") from None
 
 
 def check_cluster(address: str) -> None:
@@ -74,6 +76,7 @@ def with_absolute_paths(job: Job) -> Job:
 
 
 def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
+    """Write archives in Ray tasks. Without archives, let a task compare the extractor with the plan if necessary."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
@@ -104,7 +107,7 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
 
 
 def _get_result(ray: Any, reference: Any, fault: str) -> str:
-    """Return the result of a task. ``fault`` describes the failure of the task."""
+    """Return the result of a task. Raise a :class:`DumpError` that starts with ``fault`` if Ray could not run it."""
     try:
         return str(ray.get(reference))
     except (ray.exceptions.RayError, OSError) as error:
@@ -116,7 +119,7 @@ _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) -> str:
-    """Write an archive in a Ray task. Return the message of an error, or "": Ray would retry after an exception.
+    """Write an archive in a Ray task. Return the message of an error, or "". Ray would retry after an exception.
 
     If ``shard`` is None, only compare the extractor with the plan.
     """

@@ -114,6 +114,7 @@ def list_tasks(
 
 
 def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
+    """Yield a task for each command in the lines of wav.scp, and the other lines in groups."""
     index, lines = 0, iter(lines)
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
@@ -165,6 +166,7 @@ class TaskReader:
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> ReadResult:
+        """Read lines until their audio reaches the size of a block, and adapt ``lines_at_once`` to their sizes."""
         entries: ReadResult = []
         done = size = 0
         while done < len(lines) and size < self._bytes_at_once:
@@ -184,7 +186,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of lines from ``first`` on; None if line ``first`` must be read alone, or is too long."""
+        """Return the audio of lines from ``first`` on; None if that line must be read alone, or audio is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
@@ -213,6 +215,7 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
 
 
 def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
+    """Return the audio of an utterance, which is a segment of a recording, or the whole recording."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)

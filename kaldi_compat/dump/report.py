@@ -142,6 +142,7 @@ def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 
 
 def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
+    """Yield the sections about odd audio and slow files; none if no utterance could be inspected."""
     sample = inspect_audio(job)
     if not sample.inspected:
         return
@@ -172,6 +173,7 @@ def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
+    """Yield a figure for each chosen utterance. If an archive cannot be read, the message of the error is the last."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)

@@ -51,10 +51,10 @@ def inspect_audio(job: Job, shown: int = 5) -> Inspection:
     times: list[tuple[str, float]] = []
     rates = Counter[float]()
     started = time.monotonic()
-    for number in chosen:
+    for position in chosen:
         if time.monotonic() - started > MAX_SECONDS:
             break
-        key, begun = keys[number], time.perf_counter()
+        key, begun = keys[position], time.perf_counter()
         try:
             wave = waves[key]
         except (ArkError, OSError):

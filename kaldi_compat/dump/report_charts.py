@@ -22,7 +22,7 @@ DASHES = ("", "7 4", "2 4")  # Dash patterns of the lines of a chart, which tell
 
 
 def choose_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return about ``about`` round numbers between two values, for the ticks of an axis.
+    """Return about ``about`` round numbers between two values, for the ticks of an axis. An empty range has one tick.
 
     >>> choose_ticks(0, 23)
     [0.0, 5.0, 10.0, 15.0, 20.0]
@@ -144,8 +144,8 @@ def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:
     scanlines = np.zeros((rows, columns + 1), np.uint8)  # A scanline begins with the number of its filter: 0 is none.
     scanlines[:, 1:] = levels
 
-    def make_chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    def make_chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
     pixels = zlib.compress(scanlines.tobytes(), level=1)  # Higher levels hardly compress noise better.

@@ -63,6 +63,8 @@ class ShardRunner:
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
+            PlanError: an input has changed since the plan was made.
+            DumpError: the list of utterances has changed, or the archive cannot be computed.
         """
         with log_file(self.job.layout.get_file_of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
@@ -81,6 +83,7 @@ class ShardRunner:
                 raise
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
+        """Read, compute, encode and write the utterances of an archive. A thread encodes and writes."""
         reading, computing, writing = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failures = 0, 0.0, 0
@@ -129,6 +132,7 @@ class ShardRunner:
             yield _finish_batch(pending, computing)
 
     def _read_batches(self, shard: Shard, reading: Clock) -> Iterator[list[AudioOrFailure]]:
+        """Read the utterances of an archive ahead, and yield batches within the limits ``window`` of the computer."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)

@@ -48,7 +48,8 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
 def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """Return the values of these keys from a file of keys and values. Missing keys are left out.
 
-    If the file is sorted, as Kaldi requires, only the lines from the smallest to the largest key are read.
+    If the file has all keys and is sorted, as Kaldi requires, only the lines from the smallest to the largest key are
+    read. Otherwise, the whole file is read.
     """
     requested = set(keys)
     if not requested:
@@ -73,7 +74,7 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
 
 
 def _seek_first(file: IO[bytes], key: bytes) -> None:
-    """Seek to the start of a line at most :data:`MIN_SEARCH_BYTES` before the line of a key in a sorted file."""
+    """Seek to the start of a line about :data:`MIN_SEARCH_BYTES` or less before the line of a key in a sorted file."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -62,12 +62,13 @@ class SpectralComputer:
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
+        """Compute utterances together. Raise MemoryError if torch reports insufficient memory, as a RuntimeError."""
         try:
             block = self.extractor.compute_block(audio.block, self.warps, self._make_noise(audio))
         except RuntimeError as error:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise
-            raise MemoryError from error  # torch reports insufficient memory as a RuntimeError.
+            raise MemoryError from error
         return Features(audio.index, block, audio.get_durations())
 
     def _make_noise(self, audio: Audio) -> NoiseSource:
@@ -84,7 +85,10 @@ class SpectralComputer:
 
 
 def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
-    """Apply ``work`` to several utterances together. After an error, apply it to halves to isolate the cause."""
+    """Apply ``work`` to several utterances together. After an error, apply it to halves to isolate the cause.
+
+    An utterance that fails by itself becomes a :class:`Failure`, unless the error is an unexpected RuntimeError.
+    """
     try:
         return [work(audio)]
     except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:

@@ -84,6 +84,7 @@ class PackedComputer(SpectralComputer):
         return result
 
     def _start(self, batch: Sequence[Audio]) -> Pending:
+        """Start computing a batch: one row for each type of samples. Return a function that waits for the results."""
         parts = [part for audio in batch for part in compute_in_halves(self._prepare_part, audio)]
         failures: list[FeaturesOrFailure] = [part for part in parts if isinstance(part, Failure)]
         rows = defaultdict[Any, list[Part]](list)
@@ -123,6 +124,7 @@ class PackedComputer(SpectralComputer):
         return Part(audio, samples, starts, lengths, warps)
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:
+        """Pack utterances into a row, and start computing and fetching their features."""
         transfers = self.transfers
         with transfers.inference("pack"):
             row = pack(parts, self.frame_options, pinned=transfers.pinned)
@@ -145,6 +147,7 @@ class PackedComputer(SpectralComputer):
         return features
 
     def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
+        """Start compressing and fetching the features of a row. Return a function that waits for the results."""
         packed = self._compress(features, row)
         is_compressed = bool(packed)
         tensors = [tensor for group in packed for tensor in group.tensors]
@@ -157,8 +160,8 @@ class PackedComputer(SpectralComputer):
             codes: list[memoryview] = [memoryview(b"")] * len(places)
             for i, group in enumerate(packed):
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                for number, head, codes_of_matrix in objects:
-                    heads[number], codes[number] = head, codes_of_matrix
+                for utterance, head, codes_of_matrix in objects:
+                    heads[utterance], codes[utterance] = head, codes_of_matrix
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
                 # fetched uncompressed, and the encoder on the CPU handles them.
@@ -246,6 +249,9 @@ def start_in_halves(
         start: starts the computation of a batch.
         batch: the audio.
         alone: computes an utterance that does not fit into the memory by itself.
+
+    Returns:
+        functions that wait for the results of the parts of the batch, in order.
     """
     try:
         return [start(batch)]

@@ -80,11 +80,11 @@ def _check_lines(source: Path) -> None:
     for name, words, times in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         text = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
-        for number, fields in enumerate(map(split_words, text.split("\n")), 1):
+        for line_number, fields in enumerate(map(split_words, text.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
                 what = f"{words} words or more" if len(fields) < words else "times in seconds"
                 actual = repr(" ".join(fields))
-                raise DumpError(f"{source / name}:{number}: expected {what}, not {actual}: correct the line")
+                raise DumpError(f"{source / name}:{line_number}: expected {what}, not {actual}: correct the line")
 
 
 def _warn_of_loss(text: str) -> None:

@@ -34,7 +34,7 @@ def guard(name: str) -> Iterator[None]:
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
-            working directory, or closed a standard stream.
+            working directory, or closed a standard stream or files of the program.
     """
     end_fork()
     process = _Process()
@@ -110,21 +110,22 @@ class _Process:
         if _get_identity(self.folder) != _get_identity("."):
             changes.append(f"changed the working directory to {_get_folder_name()}")
             os.fchdir(self.folder)
-        for number, copy in self.copies.items():
-            if (identity := _get_identity(number)) != _get_identity(copy):
-                os.dup2(copy, number)
-                changes += [] if identity else [f"closed the standard stream {number}"]
+        for descriptor, copy in self.copies.items():
+            if (identity := _get_identity(descriptor)) != _get_identity(copy):
+                os.dup2(copy, descriptor)
+                changes += [] if identity else [f"closed the standard stream {descriptor}"]
             os.close(copy)
         os.close(self.folder)
-        for number, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
+        for descriptor, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
             if getattr(stream, "closed", False):
-                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115  The stream stays open.
+                stream = open(descriptor, "w" if descriptor else "r", closefd=False)  # noqa: SIM115  The stream stays open.
                 changes.append(f"closed sys.{name}")
             setattr(sys, name, stream)
         return changes
 
 
 def _get_identity(place: int | str) -> tuple[int, int] | None:
+    """Return the device and inode of a descriptor or path; None if it is closed or missing."""
     try:
         status = os.stat(place)
     except OSError:
@@ -177,11 +178,11 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     if token in message:
         os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
-    how = "ended the process "
-    how += f"by {get_signal_name(-code)}" if code < 0 else f"with status {code}"
-    how = "closed files of the program" if code == CLOSED_FILES else how
+    action = "ended the process "
+    action += f"by {get_signal_name(-code)}" if code < 0 else f"with status {code}"
+    action = "closed files of the program" if code == CLOSED_FILES else action
     say(
-        f"{name} has {how} before the job was done; complete archives are kept, and --resume creates the "
+        f"{name} has {action} before the job was done; complete archives are kept, and --resume creates the "
         "missing archives"
     )
     os._exit(255)

@@ -26,7 +26,7 @@ def find_module_path(name: str) -> Path | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user, which belongs neither to Python nor to an installed package or this one."""
+    """Return True for a module of the user or an unknown name. Python, packages and this project are not the user's."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:

@@ -12,11 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing import connection, current_process, get_context, resource_tracker
 from typing import Any
 
 from kaldi_compat.dump.devices import explain_unavailable, parse_devices, prepare_device, watch_device
-from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, convert_to_user_error
+from kaldi_compat.dump.errors import (
+    DumpError,
+    LostDeviceError,
+    OutputError,
+    UnavailableError,
+    convert_to_user_error,
+    format_error,
+)
 from kaldi_compat.dump.model import must_compare
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
@@ -28,6 +35,7 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
+UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an error in importing the main module.
 SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to its exit status.
 
 
@@ -108,6 +116,7 @@ class _Workers:
                     clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
+        """Handle a message of a worker, which begins with its kind. None says that the worker is dead."""
         if message is None:
             self._replace(worker)
             return
@@ -127,6 +136,7 @@ class _Workers:
             raise values[0]
 
     def _finish(self, worker: _Worker, shard: int) -> None:
+        """Count the archive ``shard``, which a worker has written. The worker is idle afterwards."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -165,16 +175,16 @@ class _Workers:
         code = worker.process.exitcode
         _end(worker)
         shard, cause = worker.shard, describe_ending(code)
-        number = shard.number if shard else 0
-        self.tries[number] += 1
-        if self.tries[number] >= TRIES:
+        shard_number = shard.number if shard else 0
+        self.tries[shard_number] += 1
+        if self.tries[shard_number] >= TRIES:
             raise error or DumpError(
-                f"{TRIES} workers died while writing archive {number}, the last worker {cause}"
+                f"{TRIES} workers died while writing archive {shard_number}: the last worker {cause}"
                 if shard
-                else f"worker processes end before they start to write archives: {cause}"
+                else f"worker processes end before they start to write archives: the last worker {cause}"
             )
         if shard:
-            self.monitor.record_lost(number)
+            self.monitor.record_lost(shard_number)
             self.waiting.appendleft(shard)
 
 
@@ -182,29 +192,54 @@ def describe_ending(code: int | None) -> str:
     """Describe the unexpected end of a worker process.
 
     >>> describe_ending(-9)
-    'killed by SIGKILL: check that there is enough memory'
+    'was killed by SIGKILL: check that there is enough memory'
     >>> describe_ending(0)
-    'with status 0: code in the worker has ended the process, as os._exit does'
+    'ended with status 0: code in the worker has ended the process, as os._exit does'
     """
     if code is None:
-        return "without a status: the worker has closed its connection"
+        return "closed its connection without an exit status"
     if code >= 0:
-        return f"with status {code}: code in the worker has ended the process, as os._exit does"
+        uncaught = "see the messages above, unless " if code == UNCAUGHT_STATUS else ""
+        return f"ended with status {code}: {uncaught}code in the worker has ended the process, as os._exit does"
     name = get_signal_name(-code)
-    return f"killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
+    return f"was killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
+    """Start a worker process, which blocks ^C and ends with this process."""
     # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
-    with _block_interrupts():
+    with _block_interrupts(), _explain_pickling(job):
         process.start()
     theirs.close()
     listening.close()
     return _Worker(process, ours, lifeline, device)
+
+
+@contextlib.contextmanager
+def _explain_pickling(job: Job) -> Iterator[None]:
+    """Convert an error of pickling the extractor, which a worker receives as a pickle, to a :class:`DumpError`."""
+    try:
+        yield
+    except Exception as error:
+        if job.extractor is None or isinstance(error, OSError):
+            raise
+        raise DumpError(
+            f"{job.feature} cannot be sent to worker processes ({type(error).__name__}: {format_error(error)}): define "
+            "it at the top level of a module, or compute in this process with --nj=1"
+        ) from error
+
+
+def refuse_start_in_worker() -> None:
+    """Raise :class:`DumpError` in a worker that imports the main module, which starts the dump that made the worker."""
+    if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
+        raise DumpError(
+            "each worker process imports the main module, which starts a dump: put the call under "
+            "if __name__ == '__main__', or compute in this process with --nj=1"
+        )
 
 
 @contextlib.contextmanager
@@ -268,6 +303,7 @@ def _end_with_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
+    """Return a function that sends the progress of an archive to the parent, but not too often."""
     last = time.monotonic()
 
     def report(*counts: float) -> None:

@@ -63,10 +63,11 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes (or ``checksums``) of the files of an archive and return its manifest; None without a manifest.
+    """Check the sizes and, on request, the checksums of an archive's files. Return the manifest; None if there is none.
 
     Raises:
-        DamagedError: the archive has to be recreated, because a file is missing or does not match the manifest.
+        DamagedError: the archive has to be recreated, because the manifest is damaged, or a file is missing or does not
+            match the manifest.
     """
     path = layout.get_manifest(shard)
     try:
@@ -214,7 +215,10 @@ class _Verification:
         self._reading: Future[None] | None = None
 
     def follow(self) -> None:
-        """Start to read back the new data in a thread if they have at least :data:`VERIFICATION_BYTES` bytes."""
+        """Start to read back the new data in a thread, if they have at least :data:`VERIFICATION_BYTES` bytes.
+
+        Wait until the thread has read the earlier data.
+        """
         if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size

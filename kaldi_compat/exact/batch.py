@@ -20,14 +20,14 @@ class AudioBatch:
     reflected at both ends, so a frame may start before the utterance and end after it.
     """
 
-    samples: npt.NDArray[Any]  # int16 or float32, contiguous
-    starts: Integers  # index in ``samples`` of each utterance's first sample
-    lengths: Integers  # (utterances,): number of samples of each utterance
-    firsts: Integers  # first sample of each utterance's first frame, relative to its start
-    rows: Integers  # (utterances + 1,): first feature row of each utterance, and the total number of rows
-    warps: npt.NDArray[np.int32]  # index in ``warp_factors`` of each utterance's VTLN factor
+    samples: npt.NDArray[Any]  # int16 or float32, contiguous.
+    starts: Integers  # Index in ``samples`` of each utterance's first sample.
+    lengths: Integers  # (utterances,): number of samples of each utterance.
+    firsts: Integers  # First sample of each utterance's first frame, relative to its start.
+    rows: Integers  # (utterances + 1,): first feature row of each utterance, and the total number of rows.
+    warps: npt.NDArray[np.int32]  # Index in ``warp_factors`` of each utterance's VTLN factor.
     warp_factors: tuple[float, ...]
-    seeds: npt.NDArray[np.int32] | None = None  # ``rand_r()`` states for dithering, one for each row
+    seeds: npt.NDArray[np.int32] | None = None  # ``rand_r()`` states for dithering, one for each row.
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
         """Return a copy of the batch whose dithering noise starts from ``seeds`` (frames,).

@@ -54,7 +54,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim) in C.
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in C.
 
     The result is the same as of :func:`kaldi_compat.exact.steps.compute`. ``plan.is_in_c`` must be True.
 
@@ -113,9 +113,13 @@ class ChunkCall:
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute frames of the first ``length`` samples of a buffer.
+        """Compute frames of the first ``length`` samples of a buffer. The arguments are not checked.
 
-        See :func:`~kaldi_compat.exact.engine.make_chunk_batch` for the other parameters. Nothing is checked.
+        Args:
+            buffer: samples, float32 (T,).
+            length: number of valid samples in the buffer.
+            first, count, vtln_warp: see :func:`~kaldi_compat.exact.engine.make_chunk_batch`.
+            seeds: ``rand_r()`` state of the noise of each frame, (count,); None without dithering.
 
         Returns:
             (count, dim).

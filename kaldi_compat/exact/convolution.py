@@ -21,6 +21,9 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
 
     Returns:
         (samples + taps - 1,); NotImplemented for other signals and filters.
+
+    Raises:
+        MemoryError: memory for the blocks is short.
     """
     if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
         return NotImplemented

@@ -145,7 +145,10 @@ def compute(
     if out is None:
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
-        raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
+        raise ValueError(
+            f"out must be a float32 array of shape {(rows, plan.dim)} in C order, not {out.dtype} of shape "
+            f"{out.shape}: omit out, or create it with np.empty"
+        )
     if threads == 1 or rows < MIN_ROWS_PER_THREAD * threads:
         implementation.compute(plan, batch, 0, rows, out)
         return out
@@ -163,7 +166,10 @@ def compute(
 
 
 def select_implementation(plan: Plan) -> ModuleType:
-    """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``."""
+    """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``.
+
+    A missing library is reported once.
+    """
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
     NATIVE.say_missing()

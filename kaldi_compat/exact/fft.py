@@ -40,8 +40,8 @@ def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """Compute :func:`compute_packed_rfft` in double precision and round the result once.
 
-    For powers of two, it repeats the operations of ``packages/c/kaldi_features.h``, because the last bits of NumPy's
-    own FFT depend on its version and on the processor.
+    For powers of two, the operations are the same as in ``packages/c/kaldi_features.h``. Other numbers of points use
+    NumPy's FFT, whose last bits depend on NumPy's version and on the processor.
     """
     n = signal.shape[-1]
     if n & (n - 1):

@@ -40,7 +40,7 @@ class MelBanks:
 
     # float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
     weights: Floats
-    centers: Floats  # center frequencies of the filters in Hz, (num_mel_bins,)
+    centers: Floats  # Center frequencies of the filters in Hz, (num_mel_bins,).
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
 
 
 def _log_bins(weights: Floats) -> None:
-    for number, column in enumerate(weights.T):
+    for index, column in enumerate(weights.T):
         inside = np.flatnonzero(column)
         values = " ".join(f"{weight:g}" for weight in column[inside])
-        logger.info("bin %d, offset = %d, vec =  [ %s ]", number, inside[0] if len(inside) else -1, values)
+        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, inside[0] if len(inside) else -1, values)
 
 
 def count_fft_points(options: FrameOptions) -> int:
@@ -111,7 +111,7 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
 
     Raises:
         OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),
-            or the VTLN cutoffs are out of order. Kaldi refuses these options.
+            the FFT has an odd number of points, or the VTLN factor or cutoffs are invalid. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape

@@ -99,14 +99,14 @@ class Plan:
 class MelTable:
     """The mel filters of one VTLN factor."""
 
-    first: tuple[int, ...]  # the FFT bin with each filter's first weight
-    weights: tuple[Floats, ...]  # the weights of each filter, from this bin on
-    loudness: Floats  # PLP's factor on each filter's energy
+    first: tuple[int, ...]  # The FFT bin with each filter's first weight.
+    weights: tuple[Floats, ...]  # The weights of each filter, from this bin on.
+    loudness: Floats  # PLP's factor on each filter's energy.
 
 
 @functools.lru_cache(maxsize=64)
 def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
-    """Return the plan for these options, with Kaldi's FFT or one in double precision.
+    """Return the plan for these options, with Kaldi's FFT, or with ``accurate_fft`` an FFT in double precision.
 
     Raises:
         TypeError: the options do not belong to a spectral feature.
@@ -125,7 +125,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         compute_mel_table(options, 1.0)  # Raises the errors of the mel options early.
-    own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
+    shared = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
         options=options,
@@ -139,7 +139,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix=matrix,
         lifter=lifter,
         accurate_fft=accurate_fft,
-        **{name: getattr(options, name) for name in own},
+        **{name: getattr(options, name) for name in shared},
     )
 
 

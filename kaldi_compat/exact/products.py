@@ -80,7 +80,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
         (rows, n).
 
     Raises:
-        ValueError: the shapes do not match.
+        ValueError: the shapes or the bounds do not match.
 
     >>> multiply_by_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
@@ -144,7 +144,7 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
-    """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, also NaN.
+    """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, even NaN.
 
     >>> scale_vector(np.array([-1.0, np.nan], np.float32), 0.0)
     array([0., 0.], dtype=float32)

@@ -182,7 +182,7 @@ def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
 
 def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return multipliers and increments that lead from a state to the next ``count``: two of shape (count,)."""
+    """Return multipliers and increments that lead from a state to the next ``count`` states: two arrays (count,)."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

@@ -27,9 +27,9 @@ MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They ta
 class Filters:
     """Filters of the output samples of one period, after which samples of both rates coincide again."""
 
-    period: int  # number of input samples in a period
-    first: tuple[int, ...]  # first input sample of each filter, relative to the period's start
-    weights: tuple[Floats, ...]  # the filters, which may differ in length by one
+    period: int  # Number of input samples in a period.
+    first: tuple[int, ...]  # First input sample of each filter, relative to the period's start.
+    weights: tuple[Floats, ...]  # The filters, which may differ in length by one.
 
     def find_first(self, output: int) -> int:
         """Return the first input sample of the filter of an output sample."""
@@ -92,12 +92,12 @@ def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.fl
 class PeriodFilters:
     """The filters of one period as tables of equal length, for tensors."""
 
-    period: int  # number of input samples in a period
-    phases: int  # number of output samples in a period. Each output sample has its own filter.
-    first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
-    reach: int  # number of input samples from ``first`` to the end of the last filter
-    starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
-    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero
+    period: int  # Number of input samples in a period.
+    phases: int  # Number of output samples in a period. Each output sample has its own filter.
+    first: int  # First input sample of the first filter, relative to the start of the period: 0 or less.
+    reach: int  # Number of input samples from ``first`` to the end of the last filter.
+    starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``.
+    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero.
 
     @classmethod
     def from_filters(cls, filters: Filters) -> PeriodFilters:
@@ -158,11 +158,11 @@ def resample_linearly(
     """Return audio at a different sampling rate (Kaldi: LinearResample, flushed).
 
     Args:
-        samples: float32 of shape (T,). Silence precedes and follows them.
+        samples: float32 of shape (T,). Silence is assumed before and after the audio.
         rate_in: sampling rate in Hz.
         rate_out: sampling rate of the result in Hz.
         cutoff: cutoff frequency of the low-pass filter in Hz: at most half of either rate.
-        num_zeros: width of the filter. A wider filter is sharper and slower.
+        num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
@@ -187,7 +187,7 @@ def resample_chunk(
         samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
         outputs: indices of the first output sample and of the sample after the last.
-        chunk_start: first input sample of the chunk. Filters that begin before it are summed in another order.
+        chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in another order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))

@@ -24,8 +24,8 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
     Args:
         values: ``(rows, ...)`` in double precision.
         start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
-            end lies before the start, the rows between the bounds are subtracted, and the first sum is zero.
-        first: ``(...,)``: sum of the first window; None to add its rows in order.
+            end lies before the start, the first sum is 0, but the rows that the bounds pass are added and subtracted.
+        first: ``(...,)``: sum of the first window; None to add the rows of this window in order.
 
     Returns:
         ``(windows, ...)``

@@ -24,7 +24,7 @@ BLOCK = 256  # Number of frames computed at once, so that the arrays fit in the 
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim)."""
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim)."""
     for start in range(begin, end, BLOCK):
         rows = np.arange(start, min(start + BLOCK, end))
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
@@ -80,7 +80,7 @@ def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
 
 
 def _maximum(x: Floats, minimum: np.float32) -> Floats:
-    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN
+    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN.
 
 
 def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
@@ -144,15 +144,15 @@ def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
     lags = multiply_matrix_vector(plan.matrix, loudness)
     lpc, residual = _predict_linearly(lags)
-    others = _compute_cepstra(lpc)
+    higher = _compute_cepstra(lpc)
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
-    has_nan = np.isnan(others).any(-1)
+    has_nan = np.isnan(higher).any(-1)
     if has_nan.any():
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
         lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
-        others[has_nan] = _compute_cepstra(lpc)
+        higher[has_nan] = _compute_cepstra(lpc)
         first[has_nan] = np.where(np.isnan(residual), -residual, first[has_nan])
-    cepstra = np.concatenate((_maximum(first, np.finfo(F32).tiny)[:, None], others), -1)
+    cepstra = np.concatenate((_maximum(first, np.finfo(F32).tiny)[:, None], higher), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
@@ -218,6 +218,6 @@ def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Replace C0 by the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
-    others = cepstra[:, 1:]
-    return np.concatenate((others, first[:, None]) if plan.htk_compat else (first[:, None], others), -1)
+        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0.
+    higher = cepstra[:, 1:]
+    return np.concatenate((higher, first[:, None]) if plan.htk_compat else (first[:, None], higher), -1)

@@ -106,7 +106,7 @@ class AudioFlow(WindowFlow):
     _size: int
     _shift: int
     _snip_edges: bool
-    _first: int  # first sample of the first frame. It may be negative without snip_edges.
+    _first: int  # First sample of the first frame. It may be negative without snip_edges.
 
     def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
@@ -232,7 +232,7 @@ class ChunkStream(AudioFlow):
         self._seeds = seeds
         features = self._compute_frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # Discarding samples copies the others, so it is done rarely.
+        if history.end - history.start > SPACE // 2:  # Samples are discarded rarely, because the rest is copied.
             history.keep_from(self._find_oldest_needed(self.done, history.end), False)
         return features
 

@@ -79,7 +79,7 @@ def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = N
     if y is not None and y.shape != x.shape:
         raise ValueError(f"y must have the shape {x.shape}, not {y.shape}")
     if bounds[0] != 0 or bounds[-1] != rows or (bounds[1:] < bounds[:-1]).any():
-        raise ValueError(f"the bounds of the utterances must increase from 0 to {rows}")
+        raise ValueError(f"the bounds of the utterances must start with 0, never decrease, and end with {rows}")
     out = np.empty((count, 3, dim), np.float32)
     other = None if y is None else np.ascontiguousarray(y, np.float32)
     native.function("ragged_products")(x, bounds, count, dim, other, out)
@@ -200,7 +200,7 @@ def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
 
 
 def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
-    """Add the products of the columns after the last group of four."""
+    """Return ``y`` plus the products of the columns after the last group of four."""
     columns = matrix.shape[1]
     count = columns % 4
     a, z = matrix[:, columns - count :], x[..., None, columns - count :]

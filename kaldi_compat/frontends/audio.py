@@ -38,7 +38,8 @@ def prepare_audio(
 ) -> CheckedAudio:
     """Check audio, resample it to the rate of a preset, and convert it for the feature, which does not check it again.
 
-    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is subtracted.
+    Samples after the end of a row become 0. If the preset asks for it, the mean of each row is then subtracted from all
+    samples of the row.
 
     Args:
         samples: (T,) or (B, T).
@@ -82,7 +83,10 @@ def prepare_audio(
 
 
 def _subtract_mean(audio: Array, ends: Any) -> Array:
-    """Subtract the mean of each row. The samples after the end of a row are zero."""
+    """Subtract the mean of each row from all samples of the row.
+
+    ``ends`` are the numbers of valid samples of the rows, or None. ``audio`` must be zero after these samples.
+    """
     xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
     # torch adds pairs, so its sums are accurate without double precision.
@@ -173,7 +177,8 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
     except (TypeError, ValueError, OverflowError):
         rate = 0
     if rate <= 0 or rate != sampling_rate:
-        raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {sampling_rate!r}")
+        shown = sampling_rate.item() if isinstance(sampling_rate, np.generic) else sampling_rate
+        raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {shown!r}")
     if rate != target and not resample:
         raise AudioError(
             f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample the audio, "

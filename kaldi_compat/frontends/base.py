@@ -128,7 +128,7 @@ def load_preset(
     if not chosen.statistics:
         raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
-    before = next(number for number, step in enumerate(chosen.steps) if step.statistics)
+    before = next(index for index, step in enumerate(chosen.steps) if step.statistics)
     columns = count_columns(chosen.options, chosen.steps[:before])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(

@@ -24,7 +24,7 @@ def describe_rows(preset: Preset) -> list[tuple[str, str]]:
     return [
         ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *before])}"),
         ("feature", f"{preset.feature}({options})"),
-        *(("" if number else "steps", step) for number, step in enumerate(steps)),
+        *(("" if index else "steps", step) for index, step in enumerate(steps)),
         ("input", f"(frames, {count_columns(preset.options, preset.steps)})"),
         ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
         ("source", f"{preset.source.repository} {preset.source.file}"),
@@ -66,7 +66,7 @@ def convert_to_dict(preset: Preset) -> dict[str, Any]:
 
 
 def find_changed_options(preset: Preset) -> dict[str, Any]:
-    """Return the feature's options that are not Kaldi's defaults."""
+    """Return the values of the feature's options that differ from Kaldi's defaults, without ``sample_frequency``."""
     return {
         field.name: getattr(preset.options, field.name)
         for field in dataclasses.fields(preset.options)

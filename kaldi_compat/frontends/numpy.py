@@ -101,20 +101,22 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     if not TYPE_CHECKING:  # Type checkers use the signature of PresetFrontend.
 
         def __call__(self, samples, lengths=None, *, sampling_rate=None):
-            """Compute a model's input of audio.
+            """Compute the input of the model from audio.
 
             Args:
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
-                lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
+                lengths: number of samples in each row of ``(B, T)``. The samples after a row's length are ignored.
                 sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled.
 
             Returns:
-                float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of
-                each row, ``(B,)``; for a list, a list.
+                float32 ``(frames, dim)`` or ``(B, frames, dim)``. With ``lengths``, also the number of frames of each
+                row, ``(B,)``. For a list, a list of inputs.
 
             Raises:
-                AudioError: audio is empty, has NaN, a wrong shape or type, or (``resample=False``) another rate.
+                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another
+                    rate; or the lengths do not match the audio.
+                OptionError: ``sampling_rate`` is not a positive whole number.
             """
             rate = self.preset.sampling_rate
             if sampling_rate is not None:
@@ -204,13 +206,13 @@ class FrontendStream:
         Args:
             samples: the next chunk, ``(T,)``, floating point in -1 to 1 or int16; T may be 0.
             lengths: must be None, because a stream takes one utterance.
-            final: True if the utterance ends with this chunk. Its last frames are returned, and the stream is reset.
+            final: True if the utterance ends with this chunk. The last frames are returned, and the stream is reset.
 
         Returns:
             float32 ``(frames, dim)``.
 
         Raises:
-            AudioError: the chunk has another shape or type, or NaN.
+            AudioError: the chunk has another shape or type, or NaN, or ``lengths`` is not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)
@@ -237,7 +239,7 @@ class _FrameHistory:
         self.end += length
 
     def keep_from(self, start: int, ended: bool) -> None:
-        """Discard the frames before ``start``, and all of them at the end."""
+        """Discard the frames before ``start``, and all frames if the utterance has ended."""
         if ended:
             self.frames, self.start, self.end = None, 0, 0
         elif self.frames is not None:

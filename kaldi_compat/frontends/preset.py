@@ -141,9 +141,11 @@ class Preset:
         if isinstance(preset, Preset):
             return preset
         if not isinstance(preset, (str, os.PathLike)):
-            raise OptionError(f"preset={preset!r} is a {type(preset).__name__}: pass a name, a JSON file or a Preset")
+            raise OptionError(
+                f"preset={preset!r} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
+            )
         text = os.fspath(preset)
-        if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
+        if not isinstance(preset, str) or is_preset_file(text):
             return cls.read(text)
         if text in list_presets():
             return _read_packaged(text)
@@ -159,7 +161,7 @@ class Preset:
         """Read a preset from the JSON file ``path`` (see :meth:`from_dict`).
 
         Raises:
-            OptionError: the file cannot be read, or does not describe a preset; the message names it.
+            OptionError: the file cannot be read, or does not describe a preset. The message names the file.
         """
         name = os.fspath(path)
         try:
@@ -179,7 +181,7 @@ class Preset:
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
-                by name, and ``steps`` as a list of ``{name: options}``. docs/frontends/format.md describes it.
+                by name, and ``steps`` as a list of ``{name: options}``. docs/frontends/format.md describes the format.
 
         Raises:
             OptionError: a name is missing or unknown, or a value is invalid.
@@ -206,9 +208,9 @@ class Preset:
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
-        if (number := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
+        if (version := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
             expected = f"this version of kaldi-compat reads only {FORMAT_VERSION}"
-            raise OptionError(f"format is {number}, but {expected}: correct the number, or upgrade kaldi-compat")
+            raise OptionError(f"format is {version}, but {expected}: correct the number, or upgrade kaldi-compat")
         values.pop("columns", None)  # The other entries determine the number of columns.
         feature = values["feature"]
         if feature not in FEATURES:
@@ -245,6 +247,15 @@ class Preset:
         """Reason why the front end cannot be exported or scripted, "" if it can."""
         selects = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
         return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
+
+
+def is_preset_file(preset: str) -> bool:
+    """Return True for the path of a file with a preset, False for the name of a preset.
+
+    >>> is_preset_file("mine.json"), is_preset_file("./mine"), is_preset_file("paraformer")
+    (True, True, False)
+    """
+    return preset.endswith(".json") or os.sep in preset
 
 
 def _parse_source(values: Mapping[str, Any]) -> Source:

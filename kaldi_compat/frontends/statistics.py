@@ -104,7 +104,7 @@ class Statistics:
 
 
 def _load_matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only matrix of an archive."""
+    """Load a matrix, or the only matrix of an archive. Raise FeatureError if the file holds something else."""
     try:
         value = io_ark.load(name, pipes=False)
         if isinstance(value, np.ndarray):
@@ -122,7 +122,11 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
 
 
 def _parse_funasr(text: str, name: str) -> Statistics:
-    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1."""
+    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1.
+
+    Raises:
+        FeatureError: a vector is missing or invalid. The message has ``name``, the name of the file.
+    """
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
         _, _, after = text.partition(part)
@@ -157,8 +161,10 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
 
 
 def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
-    if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
-        raise FeatureError(f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.shape}")
+    if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2 or matrix.dtype.kind not in "fiu":
+        raise FeatureError(
+            f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.dtype} of shape {matrix.shape}"
+        )
     wide = matrix.astype(np.float64)
     return _convert_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
 

@@ -22,17 +22,17 @@ from kaldi_compat.options.spectral import FrameOptions
 class StepKind:
     """A kind of step."""
 
-    module: str  # name of the torch module in :mod:`kaldi_compat.torch.features.model_input`
-    options: type[Any]  # dataclass of the step's options
-    # function of features, options and lengths that returns ``(..., frames, dim)``, with the numbers of frames where
-    # these depend on the features; None for the step with statistics
+    module: str  # Name of the torch module in :mod:`kaldi_compat.torch.features.model_input`.
+    options: type[Any]  # Dataclass of the step's options.
+    # Function of features, options and lengths that returns ``(..., frames, dim)``, with the numbers of frames where
+    # these depend on the features; None for the step with statistics.
     function: Callable[..., Any] | None
-    # function of the number of frames and the options that returns the number of frames after the step
+    # Function of the number of frames and the options that returns the number of frames after the step.
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1  # returns the factor on the number of columns for some options
-    streams: bool = False  # True if the step can be computed in chunks
-    per_frame: bool = False  # True if frames are computed independently
-    selects: bool = False  # True if the features decide the number of frames
+    widens: Callable[[Any], int] = lambda options: 1  # Returns the factor on the number of columns for some options.
+    streams: bool = False  # True if the step can be computed in chunks.
+    per_frame: bool = False  # True if frames are computed independently.
+    selects: bool = False  # True if the features decide the number of frames.
 
 
 STEPS: Mapping[str, StepKind] = {

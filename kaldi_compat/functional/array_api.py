@@ -36,7 +36,10 @@ def get_namespace(x: object) -> Any:
 
         if isinstance(x, torch.Tensor):
             return torch
-    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}: convert it")
+    raise FeatureError(
+        f"expected a NumPy array or a torch tensor, not {type(x).__name__}: convert it with np.asarray or "
+        "torch.as_tensor"
+    )
 
 
 class Tracing(NamedTuple):

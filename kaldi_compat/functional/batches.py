@@ -34,8 +34,8 @@ def check_lengths(
         The lengths as a tensor or array of the batch's type; a tensor stays on its device. None for None.
 
     Raises:
-        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
-            tensor on another device are not checked, to avoid a wait, and neither are those of a traced tensor.
+        error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of
+            tensors on other devices are not checked, to avoid a wait. Traced tensors have no values to check.
     """
     if lengths is None:
         return None
@@ -86,7 +86,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if kind != "f":
-        raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
+        raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: convert them")
     return check_lengths(lengths, features)
 
 
@@ -115,8 +115,8 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
         lengths: ``(...,)``: number of frames of each utterance in a padded batch, whose last frame is repeated.
 
     Returns:
-        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames
-        (zeros if there are none).
+        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames. Zeros
+        without ``frames``; an utterance of length 0 in a longer batch repeats its first row of padding.
 
     >>> repeat_edge_frames(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
     array([1., 1., 1., 2., 3., 3.])

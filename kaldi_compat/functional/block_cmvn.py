@@ -28,16 +28,19 @@ def _compute_statistics_in_c(
 def compute_statistics(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
-    """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_statistics`.
+    """Compute the CMVN statistics of each utterance (:func:`~kaldi_compat.functional.cmvn.cmvn_statistics`).
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         weights: weight of each frame, (frames,); None for 1.
-        onto: statistics (utterances, 2, dim + 1) that the frames are added to in order.
+        onto: statistics (utterances, 2, dim + 1) that the frames are added to in order; None for zeros.
+
+    Returns:
+        (utterances, 2, dim + 1).
     """
-    none = [None] * (len(bounds) - 1)
-    own, start = none if weights is None else split_utterances(weights, bounds), none if onto is None else onto
-    parts = zip(split_utterances(x, bounds), own, start, strict=True)
+    missing = [None] * (len(bounds) - 1)
+    utterance_weights = missing if weights is None else split_utterances(weights, bounds)
+    parts = zip(split_utterances(x, bounds), utterance_weights, missing if onto is None else onto, strict=True)
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
@@ -64,11 +67,14 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
 
 @native.twin(_normalize_by_sliding_windows_in_c)
 def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a window around it or up to it; return None if a variance is below Kaldi's floor.
+    """Normalize each frame over a sliding window: see :func:`~kaldi_compat.functional.cmvn.sliding_cmvn`.
 
     Args:
         x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
-        options: the window, and whether to normalize variances.
+        options: options of the window and the normalization.
+
+    Returns:
+        (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
     """
     parts = []
     for frames in split_utterances(x, bounds):

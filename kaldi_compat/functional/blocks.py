@@ -13,20 +13,20 @@ from kaldi_compat.exact.arrays import Floats, Integers
 
 
 def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
-    """Return the arguments of the C functions for a block of utterances.
+    """Check the bounds of a block of utterances, and return the first arguments of the C functions for blocks.
 
     Args:
         x: (frames, columns): frames of all utterances.
         bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
 
     Returns:
-        The contiguous features and bounds, the number of utterances, and the number of columns.
+        ``x``, ``bounds``, the number of utterances, and the number of columns.
 
     Raises:
         ValueError: the bounds do not fit the features.
     """
     if bounds[0] != 0 or bounds[-1] != len(x) or (len(bounds) > 2 and (bounds[1:] < bounds[:-1]).any()):
-        raise ValueError(f"the bounds of the utterances must increase from 0 to {len(x)}")
+        raise ValueError(f"the bounds of the utterances must start with 0, never decrease, and end with {len(x)}")
     return x, bounds, len(bounds) - 1, x.shape[1]
 
 

@@ -49,7 +49,7 @@ def check_samples(samples: Any) -> None:
     """Check that an array or tensor can hold audio: floating-point numbers, or signed integers of at least 16 bits.
 
     Raises:
-        AudioError: the samples are 8-bit or unsigned integers, are not real numbers, or have no dimension.
+        AudioError: the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
     if samples.ndim < 1 or kind not in "iuf":
@@ -108,7 +108,7 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: how to pass a sampling rate, for the error if ``lengths`` is a rate.
+        advice: advice on the sampling rate, for the error if ``lengths`` is a rate.
 
     Raises:
         AudioError: ``lengths`` is not None.
@@ -143,7 +143,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     try:
         values = vtln_warp.tolist() if hasattr(vtln_warp, "tolist") else vtln_warp
         factors = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)
@@ -162,13 +162,20 @@ _NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
 def check_list(
     items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
 ) -> list[Any]:
-    """Return an input that is not a tensor or array as a list of utterances of the type ``kind`` with these axes.
+    """Check the utterances of an iterable, and return them as a list.
+
+    Args:
+        items: input of a call that is not of the type ``kind``.
+        lengths: lengths in the same call, which must be None.
+        axes: names of the axes of an utterance, for the message.
+        kind: type of an utterance: ``np.ndarray`` or ``torch.Tensor``.
+        error: the exception to raise.
 
     Raises:
-        error: the input is not a list of such tensors or arrays, or a list comes with lengths.
+        error: an utterance has another type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS) or hasattr(items, "dtype")
     utterances = [items] if is_one else list(items)
     what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
@@ -187,10 +194,10 @@ def check_list(
 class CheckedAudio(NamedTuple):
     """Checked audio."""
 
-    samples: Any  # (T,) or (B, T): an array or a tensor
-    lengths: Any = None  # number of valid samples in each row; None if all samples are valid
-    warps: Warps = 1.0  # one VTLN factor, or one for each row
-    tracing: Tracing = UNTRACED  # recorders of the operations on the samples
+    samples: Any  # (T,) or (B, T): an array or a tensor.
+    lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
+    warps: Warps = 1.0  # One VTLN factor, or one for each row.
+    tracing: Tracing = UNTRACED  # Recorders of the operations on the samples.
 
 
 class AudioFeature:
@@ -225,11 +232,14 @@ class AudioFeature:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
         Args:
-            samples, lengths, vtln_warp: arguments of a call.
+            samples: audio (T,) or (B, T).
+            lengths: number of valid samples of each row; None if all samples are valid.
+            vtln_warp: one VTLN factor, or one for each row.
             recorded: recorders of the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
+            OptionError: a VTLN factor is not a number.
         """
         check_samples(samples)
         if not recorded.traced:
@@ -252,14 +262,22 @@ class AudioFeature:
         return self
 
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
-        """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
+        """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
+
+        The arguments are the same as of :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
+
+        Raises:
+            AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
+        """
         check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if isinstance(audio, Wave):
             samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
-            audio = [self._from_array(get_wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
+            audio = [
+                self._from_array(get_wave_samples(item, rate)) if isinstance(item, Wave) else item for item in audio
+            ]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
@@ -275,7 +293,7 @@ class AudioFeature:
 
 
 def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
-    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
+    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several channels.
 
     Raises:
         AudioError: the sampling rate of the audio differs from ``sample_frequency``.
@@ -288,15 +306,18 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floats lie within -1 to 1. Return True for audible numbers of other types than int16.
+    """Warn, once per process, if floating-point samples lie within -1 to 1.
 
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, to avoid a wait.
+        is_known: the result for earlier samples. If it is True, a tensor on a GPU is not read, to avoid a wait.
+
+    Returns:
+        True if a sample is not zero. ``is_known`` for a tensor that is not read, and False for 16-bit integers.
 
     Raises:
-        AudioError: integers have more than 16 bits.
+        AudioError: integers exceed :data:`MAX_INTEGER`.
     """
     if not isinstance(samples, np.ndarray):
         import torch  # The import is fast, because the samples are a tensor.

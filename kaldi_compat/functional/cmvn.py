@@ -84,23 +84,23 @@ def cmvn_statistics(
     return statistics
 
 
-def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
+def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
     """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
 
     Args:
-        one: ``(..., frames, dim)``.
-        other: features of the other channel, of the same shape.
+        first: features of the first channel, ``(..., frames, dim)``.
+        second: features of the second channel, of the same shape.
         quieter_channel_weight: weight of the quieter channel; the louder one has weight 1.
 
     Returns:
         The weights of both channels, each ``(..., frames)``.
     """
-    louder = one[..., 0] > other[..., 0]
-    high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
-    xp = get_namespace(one)
+    louder = first[..., 0] > second[..., 0]
+    high, low = full((), 1.0, first), full((), quieter_channel_weight, first)
+    xp = get_namespace(first)
     return xp.where(louder, high, low), xp.where(louder, low, high)
 
 
@@ -150,17 +150,17 @@ def compute_mean_and_variance(statistics: Array) -> Array:
     """
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
-    both: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
-    return both
+    moments: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    return moments
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``.
+    """Return the scale (None for 1) and the offset that normalize features, both ``(..., 1, dim)``.
 
     Args:
-        statistics: (..., 2, dim + 1), in Kaldi's format.
+        statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
         options: options of the normalization.
-        dtype: type of the results.
+        dtype: type of the results, which is the type of the features.
     """
     xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
@@ -227,7 +227,7 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
 
     Args:
         features: (..., frames, dim).
-        statistics: (..., 2, dim + 1).
+        statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances.
         options: options of the normalization.
     """
     if not options.norm_means:
@@ -254,7 +254,8 @@ def apply_cmvn(
         Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
-        FeatureError: the statistics do not match the features, or count less than one frame.
+        FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
+            them, count less than one frame, or are not finite.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
@@ -283,7 +284,7 @@ def apply_own_cmvn(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
-        Features of the same shape and dtype.
+        Features of the same shape and dtype, not normalized without ``norm_means``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
@@ -299,10 +300,13 @@ def apply_own_cmvn(
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
+    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window ends
+    with the frame, or with frame ``min_cmn_window - 1`` if that is later. Windows are cut at the ends of the utterance.
+
     Args:
         time: frame numbers, integers.
         frames: total number of frames, a number or an array that broadcasts with ``time``.
-        options: the window.
+        options: options of the window.
 
     >>> import numpy as np
     >>> start, end = compute_sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
@@ -328,16 +332,19 @@ def compute_sliding_mean_and_variance(
     lengths: Any | None = None,
     **changes: Unpack[SlidingCmvnKeywords],
 ) -> tuple[Array, Array, Array]:
-    """Compute mean and variance of a window around each frame (with ``center``), or of a window that ends with it.
+    """Compute the mean and the variance in the window of each frame: see :func:`compute_sliding_windows`.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: options of the window, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
         Means and variances ``(..., frames, dim)`` in double precision, and the sizes of the windows in frames,
         ``(..., frames)`` (``(frames,)`` without lengths).
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
     """
     lengths = check_features(features, lengths)
     options = make_options("compute_sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
@@ -471,7 +478,8 @@ def online_cmvn(
         :class:`kaldi_compat.numpy.OnlineCmvn` for Kaldi's bits.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)``, or the statistics or the lengths do not match.
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, a dimension to skip does not
+            exist, the lengths do not match, or the statistics are invalid (see :func:`apply_cmvn`).
 
     >>> import numpy as np
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
@@ -504,13 +512,13 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
+    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
         statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for the utterances of a batch.
         max_frames: largest number of frames that the statistics count as, a number or ``(..., 1)``.
-        options: the window.
+        options: options of the window.
 
     Returns:
         Means, variances and sizes of the filled windows.
@@ -520,22 +528,25 @@ def fill_window(
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
     added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    other = compute_mean_and_variance(statistics)
-    apart = other[..., 0, :] - mean
-    spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
+    extra = compute_mean_and_variance(statistics)
+    apart = extra[..., 0, :] - mean
+    spread = variance + share * (extra[..., 1, :] - variance) + share * (1 - share) * apart * apart
     return mean + share * apart, spread, size + added
 
 
 def normalize_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window.
+    """Subtract the mean (with ``norm_means``) and divide by the standard deviation (with ``norm_vars``) of the windows.
 
     Args:
         features: (..., frames, dim).
         window: mean, variance and number of frames of the window of each frame.
         options: options of the normalization.
         skip_dims: columns that are not normalized.
+
+    Raises:
+        FeatureError: a column to skip does not exist.
     """
     mean, variance, _ = window
     _check_dims(skip_dims, features.shape[-1])

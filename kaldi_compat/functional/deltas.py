@@ -72,7 +72,7 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 
 
 def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
-    """Return ``total + weight * frames``, rounded once. In torch the sum is rounded to double first."""
+    """Return ``total + weight * frames``, rounded once for float32 arrays, and otherwise first to double precision."""
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
         added = fused_multiply_add(np.float32(weight), frames, total)
@@ -87,7 +87,7 @@ def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[i
     Args:
         features: (..., frames + context, dim).
         filters: weights of each filter.
-        firsts: first frame of each filter for the first result.
+        firsts: for each filter, index of the frame of the first weight for the first result.
         frames: number of frames of the result.
 
     Returns:

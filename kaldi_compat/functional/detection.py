@@ -28,13 +28,13 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
         labels: (trials,): True, 1 or "target" for target trials, and False, 0 or "nontarget" for nontarget trials.
 
     Raises:
-        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+        OptionError: the shapes differ, a label is invalid, a score is NaN, or all trials are of one kind.
 
     >>> from kaldi_compat import eer
     >>> eer([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], ["target"] * 3 + ["nontarget"] * 3)
     0.3333333333333333
     """
-    values, is_target = parse_trials(scores, labels)
+    values, is_target = _parse_comparable(scores, labels)
     return compute_equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
 
 
@@ -66,7 +66,7 @@ def min_dcf(
         raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
     if not (0 < c_miss < np.inf and 0 < c_fa < np.inf):
         raise OptionError(f"c_miss and c_fa must be above 0 and finite, not {c_miss:g} and {c_fa:g}")
-    values, is_target = parse_trials(scores, labels)
+    values, is_target = _parse_comparable(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
     false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
@@ -74,16 +74,27 @@ def min_dcf(
     return float(costs.min()) / min(c_miss * p_target, c_fa * (1 - p_target))
 
 
+def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
+    """Return the result of :func:`parse_trials`. Refuse NaN, which would count as the largest score."""
+    values, is_target = parse_trials(scores, labels)
+    if invalid := np.flatnonzero(np.isnan(values)).tolist():
+        raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")
+    return values, is_target
+
+
 def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
     """Return the scores, and True for each target trial. See :func:`eer` for the arguments.
 
     Raises:
-        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+        OptionError: the shapes differ, a score is not a number, a label is invalid, or all trials are of one kind.
     """
     values, kinds = np.asarray(scores), np.asarray(labels)
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    try:
+        values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise OptionError("a score is not a number: pass the scores first, and the labels second") from None
     is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(
@@ -106,13 +117,16 @@ def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArr
 
 
 def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
-    """Return the equal error rate, a proportion, and its threshold.
+    """Return the equal error rate, from 0 to 1, and its threshold, without interpolation (Kaldi: ComputeEer).
+
+    The threshold is the lowest target score at which the share of rejected targets reaches the share of accepted
+    nontargets, or the highest target score if there is none.
 
     Args:
         targets, nontargets: scores, ascending.
     """
-    places = np.arange(len(targets) - 1)
-    above = (len(nontargets) * places * 1.0 / len(targets)).astype(np.int64)
-    beaten = nontargets[np.maximum(len(nontargets) - 1 - above, 0)] < targets[:-1]
-    place = int(np.argmax(beaten)) if beaten.any() else len(targets) - 1
-    return place / len(targets), float(targets[place])
+    rejected = np.arange(len(targets) - 1)
+    accepted = (len(nontargets) * rejected * 1.0 / len(targets)).astype(np.int64)  # At the same error rate.
+    is_reached = nontargets[np.maximum(len(nontargets) - 1 - accepted, 0)] < targets[:-1]
+    index = int(np.argmax(is_reached)) if is_reached.any() else len(targets) - 1
+    return index / len(targets), float(targets[index])

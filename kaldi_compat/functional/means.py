@@ -31,11 +31,11 @@ def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, le
     Args:
         weights: (rows,): weights of the frames of the utterances.
         weighted: (rows,): values of the frames times their weights.
-        bounds: boundaries of the utterances, (utterances + 1,).
-        left, right: frames before and after each frame that belong to its window.
+        bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
+        left, right: number of frames before and after a frame that belong to the window of the frame.
 
     Returns:
-        (rows,): NaN for a window without frames.
+        (rows,): sum of ``weighted`` divided by the sum of ``weights`` in each window, or NaN for 0 / 0.
     """
     means = np.empty(len(weights), weights.dtype)
     for first, end in itertools.pairwise(bounds.tolist()):

@@ -43,7 +43,7 @@ def utterance_cmvn(
 ) -> Array:
     """Subtract the mean of each column of an utterance, and with ``norm_vars`` divide by its standard deviation.
 
-    Columns that are constant become zero.
+    With ``norm_vars``, constant columns become zero.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -131,27 +131,31 @@ def subtract_centered_mean(
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Compute ``(features + shift) * scale``. Shift and scale are numbers or have the shape ``(dim,)``.
+    """Compute ``(features + shift) * scale``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        shift, scale: the negative of the mean, and the inverse of the standard deviation.
+        shift, scale: the negative mean, and the inverse of the standard deviation; a number or ``(dim,)``.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: the features are not floats (..., frames, dim), or shift, scale or lengths do not match them.
+        FeatureError: the features are not floats ``(..., frames, dim)``, or the dimension of the shift or the scale or
+            the lengths do not match them.
     """
     lengths = check_features(features, lengths)
     offset: Array = astype(convert_like(shift, features), features.dtype)
-    if offset.ndim and offset.shape[-1] != features.shape[-1]:
-        raise FeatureError(
-            f"statistics of dimension {offset.shape[-1]} do not fit features of dimension {features.shape[-1]}: "
-            "pass statistics of the same features"
-        )
-    return zero_past((features + offset) * astype(convert_like(scale, features), features.dtype), lengths)
+    factor: Array = astype(convert_like(scale, features), features.dtype)
+    dim = features.shape[-1]
+    for statistics in (offset, factor):
+        if statistics.ndim and statistics.shape[-1] != dim:
+            raise FeatureError(
+                f"statistics of dimension {statistics.shape[-1]} do not fit features of dimension {dim}: "
+                "pass statistics of the same features"
+            )
+    return zero_past((features + offset) * factor, lengths)
 
 
 @takes_options(FloorOptions)
@@ -162,7 +166,18 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features ``(..., T, dim)`` below ``options.minimum`` by it. Frames after ``lengths`` ``(...,)`` are zero.
+    """Replace features below a minimum by the minimum.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options, changes: the minimum, as a dataclass or by name; 0 if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

@@ -77,14 +77,14 @@ class OnlineCmvn:
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._seen = self._no_statistics  # statistics of the speaker's frames so far
+        self._seen = self._no_statistics  # Statistics of the speaker's frames so far.
         self.end_utterance()
 
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
-        self._speaker = self._seen  # statistics of earlier utterances
-        self._sums = self._no_sums  # sums and sums of squares of the frames in the window
-        self._recent = self._no_frames  # the frames in the window
+        self._speaker = self._seen  # Statistics of earlier utterances.
+        self._sums = self._no_sums  # Sums and sums of squares of the frames in the window.
+        self._recent = self._no_frames  # The frames in the window.
 
     def __call__(self, features: Floats) -> Floats:
         """Normalize the next frames of the utterance.
@@ -96,7 +96,8 @@ class OnlineCmvn:
             ``(frames, dim)``.
 
         Raises:
-            FeatureError: the statistics do not fit the features.
+            FeatureError: the statistics do not fit the features, count no frames or are not finite, or a dimension to
+                skip does not exist.
         """
         if len(features) == 0:
             return features
@@ -107,7 +108,7 @@ class OnlineCmvn:
         return result
 
     def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
-        """Normalize whole utterances that follow one another in an array. The next call begins a new utterance.
+        """Normalize complete utterances that follow one another in an array. The next call begins a new utterance.
 
         Args:
             features: ``(frames, dim)``, float32.
@@ -118,7 +119,7 @@ class OnlineCmvn:
             ``(frames, dim)``.
 
         Raises:
-            FeatureError: the statistics do not fit the features. The utterances are then not counted.
+            FeatureError: see :meth:`__call__`. The utterances are then not added to the statistics of the speaker.
         """
         if len(features) == 0:
             return features
@@ -160,7 +161,7 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize utterances, see :meth:`utterances`. Earlier calls have normalized the first ``known`` frames."""
+        """Normalize :meth:`utterances`, without the first ``known`` rows of ``x``, which earlier calls normalized."""
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
@@ -192,9 +193,12 @@ class OnlineCmvn:
         return result
 
     def _compute_windows(self, x: Floats, known: int) -> Doubles:
-        """Return the statistics (frames, 2, dim + 1) of the window that ends at each frame, added in Kaldi's order."""
+        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``known`` and each later row.
+
+        The frames are added in Kaldi's order.
+        """
         size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
-        steps = np.zeros((frames, 2, 2, dim))  # for each frame, terms that enter the window and terms that leave it
+        steps = np.zeros((frames, 2, 2, dim))  # Terms that enter the window of each frame, and terms that leave it.
         steps[:, 0] = self._make_terms(x[known:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
@@ -209,7 +213,7 @@ class OnlineCmvn:
         return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
 
     def _add_frames(self, features: Floats) -> Doubles:
-        """Return the statistics of the speaker with the frames added in order.
+        """Return the statistics of the speaker after adding the frames in order.
 
         Unlike in compute-cmvn-stats, the squares are not rounded to single precision.
         """
@@ -224,11 +228,11 @@ class OnlineCmvn:
 
 
 def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
+    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
-        window: (frames, 2, dim + 1).
-        other: (2, dim + 1).
+        window: (frames, 2, dim + 1): statistics of the window of each frame.
+        other: (2, dim + 1): statistics to add.
         max_frames: largest number of frames that the statistics count as.
         size: number of frames of a full window.
 

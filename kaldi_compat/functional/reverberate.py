@@ -138,13 +138,13 @@ def extract_early_part(impulse_response: Array, sample_frequency: float) -> Arra
 
 
 def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_frequency: float) -> Array:
-    """Add noise at a signal-to-noise ratio; noise past the end of the signal is cut off.
+    """Add noise to a signal at a signal-to-noise ratio. Noise past the end of the signal is cut off.
 
     Args:
         signal: ``(..., samples)``.
         noise: the noise, its level and its start.
         signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
-        sample_frequency: in Hz.
+        sample_frequency: sampling rate of the signal in Hz.
 
     Raises:
         AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
@@ -191,7 +191,7 @@ def reverberate(
 
     Args:
         signal: ``(..., samples)``, float32, NumPy or torch.
-        sample_frequency: in Hz.
+        sample_frequency: sampling rate of the signal in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
         options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if omitted.
@@ -201,18 +201,20 @@ def reverberate(
         ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
 
     Raises:
-        AudioError: the signal or the impulse response is empty, the signal has unsigned or 8-bit integers, a noise is
-            invalid, or the duration is out of range.
+        AudioError: the signal or the impulse response is empty or has a wrong shape, the signal has unsigned or 8-bit
+            integers, a noise is invalid, or the duration is out of range.
 
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
     """
     options = make_options("reverberate", ReverberationOptions, options, changes)
-    samples = signal.shape[-1]
-    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
-        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     xp = get_namespace(signal)
     check_samples(signal)
+    samples = signal.shape[-1]
+    if impulse_response is not None and impulse_response.ndim != 1:
+        raise AudioError(f"the impulse response must have the shape (taps,), not {tuple(impulse_response.shape)}")
+    if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
+        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
     power_before = speech_power = compute_power(signal)

@@ -37,18 +37,18 @@ def apply_transform(features: Array, transform: Any) -> Array:
     check_features(features)
     dim = features.shape[-1]
     matrix = astype(convert_like(transform, features), features.dtype)
-    rows, columns = matrix.shape[-2:]
-    if columns not in (dim, dim + 1):
+    shape = tuple(matrix.shape)
+    if len(shape) < 2 or shape[-1] not in (dim, dim + 1):
         raise FeatureError(
-            f"a transform of {rows} x {columns} does not fit features of dimension {dim}: "
-            f"it needs {dim} or {dim + 1} columns"
+            f"a transform of shape {shape} does not fit features of dimension {dim}: "
+            f"pass a matrix with {dim} or {dim + 1} columns"
         )
     transformed: Any
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
         transformed = _multiply(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
-    if columns == dim + 1:
+    if shape[-1] == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result
@@ -57,6 +57,13 @@ def apply_transform(features: Array, transform: Any) -> Array:
 def _multiply(a: Array, b: Array) -> Array:
     """Return ``a @ b``, computed in double precision, which no mode of torch affects."""
     return astype(float64(a) @ float64(b), a.dtype)
+
+
+def _check_matrices(*transforms: Array) -> None:
+    """Raise FeatureError for a transform that is a vector or a number."""
+    for transform in transforms:
+        if transform.ndim < 2:
+            raise FeatureError(f"a transform must be a matrix, but has the shape {tuple(transform.shape)}")
 
 
 def log_determinant(transform: Array, dim: int) -> float:
@@ -93,6 +100,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """
+    _check_matrices(a, b)
     rows, columns = b.shape[-2], a.shape[-1]
     if rows == 0 or columns == 0:
         raise FeatureError("a transform must not be an empty matrix")
@@ -129,6 +137,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
     [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
     """
+    _check_matrices(transform)
     *batch, dim, columns = transform.shape
     if new_dimension < dim:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
@@ -161,6 +170,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
     >>> full_lda(np.array([[7.0, 8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[7.0, 8.0], [3.0, 4.0]]
     """
+    _check_matrices(lda_mllt, lda)
     rows, columns = lda.shape
     if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
         raise FeatureError(

@@ -18,7 +18,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     take_frames,
 )
-from kaldi_compat.functional.batches import check_features, check_lengths, mask_frames, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
@@ -29,7 +29,7 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``.
+    """Return the threshold ``(..., 1)`` of each utterance: a constant plus a fraction of the mean log energy.
 
     Args:
         log_energy: (..., T), zero after the last valid frame.
@@ -66,13 +66,16 @@ def compute_vad(
         ``(..., frames)`` of the features' dtype: 1 for voiced, 0 for unvoiced.
 
     Raises:
-        FeatureError: the shape is not ``(..., frames, dim)`` or the features are integers.
+        FeatureError: the shape is not ``(..., frames, dim)``, there are no columns, the features are integers, or the
+            lengths do not match.
 
     >>> import numpy as np
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
     [1.0, 1.0, 0.0, 1.0]
     """
-    check_features(features)
+    lengths = check_features(features, lengths)
+    if features.shape[-1] == 0:
+        raise FeatureError("features without columns have no log energy: pass features whose first column is an energy")
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
     log_energy = zero_past(features[..., :1], lengths)[..., 0]
@@ -148,19 +151,21 @@ def voiced_cmvn(
         follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
-        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.
+        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch comes without
+            lengths.
 
     >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), cmn_window=3, center=True).tolist()
     [[10.0]]
     """
-    check_features(features)
-    lengths = check_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = make_options("voiced_cmvn", VoicedCmvnOptions, options, changes)
     voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:
         if features.ndim > 2:
-            raise FeatureError("a batch has utterances of different numbers of voiced frames: pass lengths or a list")
+            raise FeatureError(
+                "the utterances of a batch have different numbers of voiced frames: pass lengths, or one utterance"
+            )
         return normalized[voiced]
     xp = get_namespace(features)
     frames = features.shape[-2]

@@ -1,6 +1,6 @@
 /* The C library's logf, sinf and cosf: the same table and polynomials in double precision as glibc 2.28 and later. Compared with glibc
    for every float that occurs here, with and without fused multiply-adds: no result differs (tests/kaldi_compat/native/noise.c).
-   Table and polynomials are those of Szabolcs Nagy's "Arm optimized routines". */
+   The table and the polynomials come from Szabolcs Nagy's "Arm optimized routines". */
 #ifndef LIBM_H
 #define LIBM_H
 

@@ -74,8 +74,8 @@ static vf as_vector(const float *row, const vf *x, int depth, const float *onto,
     return choose(single, in_group(row, x, depth, onto, has_kernel, SINGLE), sums);
 }
 
-/* out (rows, width) = a (rows, depth) times the first `width` of columns (depth, stride), where `stride` is a multiple of LANES. The rows
-   are those of `count` matrices: rows bounds[i] to bounds[i + 1] are those of matrix i, whose columns start at columns[i * step].
+/* out (rows, width) = a (rows, depth) times the first `width` of columns (depth, stride), where `stride` is a multiple of LANES. Matrix i
+   of the `count` matrices has the rows from bounds[i] to before bounds[i + 1], and its columns start at columns[i * step].
    In matrices with up to `small_results` results, results from column `small_from` (a multiple of 16) on are added in 16 sums, as in
    OpenBLAS's kernels for small matrices. All other results are sums of panels of up to `panel` products. If `panel` is 0, each row is a
    vector for sgemv, whose result is added to `onto` (stride), if that is not NULL. Returns 0, or 1 if there is no memory. */

@@ -5,7 +5,7 @@
 #include "fft.h"
 
 /* Transform the n points in[0], in[stride], ... to `out` (n) by the prime factors of n, in `factors`. `roots` holds n complex numbers,
-   exp(-2 pi i k / n) for k = 0, 1, ..., and then those of the next, smaller transform. `spare` has room for as many numbers as the
+   exp(-2 pi i k / n) for k = 0, 1, ..., and then the roots of the next, smaller transform. `spare` has room for as many numbers as the
    largest factor. */
 static void mixed_radix(const complex_lanes *in, int64_t stride, complex_lanes *out, int n, const int32_t *factors,
                         const float *roots, complex_lanes *spare)

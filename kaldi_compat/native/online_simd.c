@@ -40,8 +40,8 @@ static int normalize(const float *x, const double *stats, int64_t dim, int norm_
 /* Normalize each frame by the window of up to `window` frames that ends with it. Earlier utterances of the speaker, and then a corpus, fill
    up a shorter window. In the first utterance, the first `known` frames are not normalized; `sums` (2, dim) holds the sums over the window
    that ends with them, and afterward the sums over the last window. `seen` holds the statistics of the speaker over all frames so far, and
-   `speaker` those before the utterance. Both may be NULL. The means of `skipped` columns become 0, and their variances 1. `work` has room
-   for 2 * (dim + 1) numbers. Returns 0, or 1 if a variance is below the floor or not finite. */
+   `speaker` the statistics before the utterance. Both may be NULL. The means of `skipped` columns become 0, and their variances 1. `work`
+   has room for 2 * (dim + 1) numbers. Returns 0, or 1 if a variance is below the floor or not finite. */
 EXPORT int SIMD_NAME(online_cmvn)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t known,
                                   int64_t window, const double *corpus, double global_frames, double *speaker,
                                   double speaker_frames, double *seen, const int32_t *skipped, int64_t num_skipped,

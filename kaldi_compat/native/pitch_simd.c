@@ -176,7 +176,7 @@ static __attribute__((noinline)) int find_by_halving(frame_search *s, float high
     return 1;
 }
 
-/* Start the bounds: the best predecessor of each state is the first local minimum at or after that of the previous state. */
+/* Start the bounds: the best predecessor of each state is the first local minimum at or after the minimum of the previous state. */
 static void first_bounds(frame_search *s)
 {
     int best = 0;
@@ -405,8 +405,8 @@ typedef struct {
     float *nccf;
 } pitch_found;
 
-/* Search the rows `begin` to `end`, whose results are those of the frames from `known` on. `costs` are as in pitch_search(). Returns 0,
-   1 if there is no memory, or 2 if correlations overflow. */
+/* Search the rows from `begin` to before `end`, and write the results to the frames from `known` on. `costs` are as in pitch_search().
+   Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
 static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
                        const pitch_found *found, int64_t known)
 {
@@ -477,9 +477,10 @@ static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t
     return 0;
 }
 
-/* Search the cheapest paths of the rows `begin` to `end`, which are the last of `frames` frames, and trace the best paths of utterances
-   that end before the frames `ends` (count). `costs` (states) holds the costs of the paths to the row before `begin`, and afterward those
-   to the last row. All utterances but the first start with costs of zero. Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
+/* Search the cheapest paths of the rows from `begin` to before `end`, which are the last of `frames` frames, and trace the best paths of
+   utterances that end before the frames `ends` (count). `costs` (states) holds the costs of the paths to the row before `begin`, and
+   afterward the costs of the paths to the last row. All utterances but the first start with costs of zero. Returns 0, 1 if there is no
+   memory, or 2 if correlations overflow. */
 EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end,
                                    float *costs, int16_t *before, int16_t *best, float *correlation, uint8_t *groups,
                                    int16_t *path, float *nccf, int64_t frames, const int64_t *ends, int64_t count)

@@ -94,9 +94,9 @@ static float sum(const float *x, int64_t n)
     return (float)total;
 }
 
-/* Sum the products of the columns of each utterance: of x with itself, of y with itself, and of x with y, to out (count, 3, dim). Rows
-   rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. If y is NULL, x has one column, and y is 1 in every row, as in
-   Kaldi's Vector::Sum. */
+/* Sum the products of the columns of each utterance: of x with itself, of y with itself, and of x with y, to out (count, 3, dim).
+   Utterance u has the rows from rows[u] to before rows[u + 1] of x and y (rows, dim). If y is NULL, x has one column, and y is 1 in every
+   row, as in Kaldi's Vector::Sum. */
 EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *y,
                                       float *out)
 {

@@ -1,8 +1,8 @@
 /* Processing of features of many utterances at once: deltas, splicing, normalization, voice activity.
 
-   The features of all utterances are one matrix of `dim` columns. Its rows rows[u] to rows[u + 1] are those of utterance u, and `count`
+   The features of all utterances are one matrix of `dim` columns. Utterance u has the rows from rows[u] to before rows[u + 1], and `count`
    is the number of utterances. Each function does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc,
-   src/ivector/voice-activity-detection.cc) in their order. */
+   src/ivector/voice-activity-detection.cc) in Kaldi's order. */
 #include "libm.h"
 #include "simd.h"
 
@@ -50,9 +50,9 @@ static void filter(const float *x, int64_t count, int64_t dim, const float *weig
     }
 }
 
-/* Filter each utterance along time. Filter f has the next taps[f] of the `weights`; the first of them is for the frame that is firsts[f]
-   frames after the current one. A filter without taps copies that frame. `out` has `filters` * dim columns, those of filter 0 first.
-   Returns 0, or 1 if there is no memory. */
+/* Filter each utterance along time. Filter f has the next taps[f] numbers of `weights`, and its first weight applies to the frame that is
+   firsts[f] frames after the current frame. A filter without taps copies this frame. `out` has `filters` * dim columns, starting with
+   filter 0. Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
                                     const float *weights, const int32_t *taps, const int32_t *firsts, int32_t filters,
                                     float *out)
@@ -91,8 +91,8 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
 }
 
 /* Add the sums of each utterance, and its sums of squares, to out (count, 2, dim + 1), and the sum of the weights to the last column of the
-   first row. Every weight is 1 if `weights` is NULL. Terms are rounded to float before they are added. Rows of weight 0 may hold
-   anything. */
+   first row. Every weight is 1 if `weights` is NULL. Terms are rounded to float before they are added. Rows of weight 0 may hold any
+   numbers, even NaN. */
 EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
                                    const float *weights, double *out)
 {
@@ -258,7 +258,7 @@ EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *wei
     return 0;
 }
 
-/* x minus its moving mean over `window` values. As in Kaldi, the mean stands still near both ends, and values enter it one step early. */
+/* x minus its moving mean over `window` values. As in Kaldi, the mean is constant near both ends, and the first step skips a value. */
 static void subtract_moving_mean(const float *x, int64_t n, int64_t window, float *level)
 {
     int64_t reach = (window - 1) / 2 + 1, first = window < n ? window : n;

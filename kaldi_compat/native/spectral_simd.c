@@ -278,7 +278,7 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     finish_cepstra(b, plan);
 }
 
-/* Write the features of those of the first `count` lanes whose mel weights have the index `warp` to their rows of out (count, dim). */
+/* Write the features of the lanes below `count` whose mel weights have the index `warp` to the same rows of out (count, dim). */
 static void write_rows(const block *b, int dim, int count, int warp, float *out)
 {
     int i = 0;

@@ -41,7 +41,7 @@ typedef struct {
 
 INLINE vf splat(float x) { return x - (vf){0}; } /* subtracting 0 changes no number, not even -0 */
 
-/* The lanes of a where the bits of the mask are all one, and those of b where they are all zero. */
+/* The lanes of a where the bits of the mask are all one, and the lanes of b where the bits are all zero. */
 INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
 /* a where the integer is odd, b where it is even. */

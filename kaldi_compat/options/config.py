@@ -157,7 +157,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
 
     Raises:
         UsageError: the option has no name.
-        OptionError: white space takes the place of the ``=``.
+        OptionError: there is white space before or in place of the ``=``.
 
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')
@@ -214,7 +214,7 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
         OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts
             with the file's ``name`` and the number of the line.
     """
-    for number, line in enumerate(text.split("\n"), start=1):
+    for line_number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
         if not content:
             continue
@@ -225,7 +225,7 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
             flag = find_flag(flags, option)
             yield flag, flag.parse(value)
         except OptionError as error:
-            raise type(error)(f"{name}, line {number}: {error}") from None
+            raise type(error)(f"{name}, line {line_number}: {error}") from None
 
 
 def load_options(options: type[OptionsType], path: str | os.PathLike[str], **changes: Scalar) -> OptionsType:

@@ -43,6 +43,8 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
 def render_html(title: str, options: Any, engine: str = "") -> str:
     """Render a table of options as HTML for Jupyter. Options that differ from Kaldi's defaults come first.
 
+    A note at the table names ``engine``, if given, and counts the options that differ.
+
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
     >>> render_html("Splice", SpliceOptions(left_context=2)).count("<td>")
     8

@@ -27,33 +27,34 @@ class PitchConstants:
     and interpolated to the lags of the search's states (Kaldi: ArbitraryResample).
     """
 
-    rate_in: int  # sampling rate of the audio in Hz
-    rate_out: int  # sampling rate in Hz of the resampled audio that pitch is tracked in
-    lowpass: tuple[float, int]  # cutoff in Hz and width of the filters that resample from one to the other
+    rate_in: int  # Sampling rate of the audio in Hz.
+    rate_out: int  # Sampling rate in Hz of the resampled audio that pitch is tracked in.
+    lowpass: tuple[float, int]  # Cutoff in Hz and width of the filters that resample from ``rate_in`` to ``rate_out``.
     # The resampling filters as tables. They are stored because torch.compile cannot trace make_resampling_filters.
     period_filters: PeriodFilters
-    # Time from an output sample to the end of its filter, in ticks of the least common multiple of both rates.
+    # Time from an output sample to the end of its filter, in ticks of the least common multiple of ``rate_in`` and
+    # ``rate_out``.
     settling: int
-    chunk: int  # samples per chunk of audio; 0 to process all audio at once
-    window: int  # number of resampled samples in a correlation window
-    span: int  # resampled samples of a frame's window and the longest lag
-    shift: int  # resampled samples from the start of a frame to the start of the next frame
-    start: int  # first resampled sample of the first frame; negative where frames are centered
-    snip_edges: bool  # True if frames lie wholly in the audio
-    preemphasis: float  # fraction of the previous sample that is subtracted
-    ballast: float  # factor on the square of a window's energy
-    ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame
-    recompute_frame: int  # number of first frames that are searched again when more energy is known
-    first_lag: int  # the first whole lag at which correlations are measured
-    lags: int  # number of whole lags at which correlations are measured
-    step: float  # cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``
-    soft_min_f0: float  # see :class:`~kaldi_compat.options.pitch.PitchOptions`
-    seconds: Floats  # ``(states,)``: lags of the states, evenly spaced in log pitch, in increasing order
-    pitch: Floats  # ``(states,)`` in Hz
-    # ``(lags, states)``: interpolation of correlations to the states' lags; zero outside of Kaldi's filters
+    chunk: int  # Samples per chunk of audio; 0 to process all audio at once.
+    window: int  # Number of resampled samples in a correlation window.
+    span: int  # Number of resampled samples in a frame's window and its longest lag.
+    shift: int  # Number of resampled samples from the start of a frame to the start of the next frame.
+    start: int  # First resampled sample of the first frame; negative where frames are centered.
+    snip_edges: bool  # True if frames lie wholly in the audio.
+    preemphasis: float  # Fraction of the previous sample that is subtracted.
+    ballast: float  # Factor on the square of a window's energy.
+    ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame.
+    recompute_frame: int  # Number of first frames that are searched again when more energy is known.
+    first_lag: int  # The first whole lag at which correlations are measured.
+    lags: int  # Number of whole lags at which correlations are measured.
+    step: float  # Cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``.
+    soft_min_f0: float  # See :class:`~kaldi_compat.options.pitch.PitchOptions`.
+    seconds: Floats  # ``(states,)``: lags of the states, evenly spaced in log pitch, in increasing order.
+    pitch: Floats  # ``(states,)`` in Hz.
+    # ``(lags, states)``: interpolation of correlations to the states' lags; zero outside of Kaldi's filters.
     weights: Floats
-    first: npt.NDArray[np.int32]  # ``(states,)``: the first whole lag with a weight
-    columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags with a weight
+    first: npt.NDArray[np.int32]  # ``(states,)``: the first whole lag with a weight.
+    columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags with a weight.
 
     @property
     def states(self) -> int:
@@ -128,8 +129,8 @@ class PitchConstants:
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
         """Return the number of resampled samples of ``samples_in`` samples (LinearResample::GetNumOutputSamples).
 
-        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
-        integers, arrays or tensors.
+        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. ``samples_in`` is
+        an integer, an array or a tensor.
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
@@ -174,7 +175,10 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use."""
+    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.
+
+    Correlations at ``lags`` whole lags from ``first_lag`` on are interpolated to the lags ``seconds`` (states,).
+    """
     rate = np.float32(options.resample_frequency)
     samples = np.arange(lags, dtype=np.float32)[:, None]
     offset = seconds + np.float32(-first_lag) / rate

@@ -39,18 +39,18 @@ class PitchFrames:
     signal; silence precedes and follows the signal.
     """
 
-    signal: Floats  # (samples,): the resampled audio of all utterances
-    starts: Integers  # (utterances,): index of each utterance's first sample
-    lengths: Integers  # (utterances,): number of samples of each utterance
-    rows: Integers  # (utterances + 1,): the first row of each utterance
-    first: int  # first sample of the first frame
-    shift: int  # samples from the start of a frame to the start of the next frame
-    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames
-    # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
+    signal: Floats  # (samples,): the resampled audio of all utterances.
+    starts: Integers  # (utterances,): index of each utterance's first sample.
+    lengths: Integers  # (utterances,): number of samples of each utterance.
+    rows: Integers  # (utterances + 1,): the first row of each utterance.
+    first: int  # First sample of the first frame.
+    shift: int  # Samples from the start of a frame to the start of the next frame.
+    ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames.
+    # Two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
     # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
-    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`
-    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
+    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`.
+    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk.
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -89,15 +89,15 @@ def split_into_frames(
     chunks = chunks + 1  # An empty chunk after the last samples tells the search that the audio has ended.
     bounds = np.concatenate(([0], np.cumsum(chunks)))
     utterance = np.repeat(np.arange(len(chunks)), chunks)
-    number = np.arange(bounds[-1]) - bounds[utterance]
-    begin = np.minimum(number * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
+    chunk_index = np.arange(bounds[-1]) - bounds[utterance]
+    begin = np.minimum(chunk_index * step, lengths[utterance]) if ends is None else np.concatenate(([0], ends))
     end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
-    is_last = number == chunks[utterance] - 1
+    is_last = chunk_index == chunks[utterance] - 1
 
     ready = constants.count_resampled(end, finished=False)
     total = constants.count_resampled(lengths, finished=True)
     ready[is_last] = np.maximum(total, np.where(chunks > 1, ready[bounds[1:] - 2], 0))
-    before = _take_values_of_previous_chunk(ready, number)
+    before = _take_values_of_previous_chunk(ready, chunk_index)
     table = np.column_stack((starts[utterance], end, begin, before, ready))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
@@ -109,7 +109,7 @@ def split_into_frames(
     counts = constants.count_available_frames(total, finished=True)
     done = np.minimum(done, counts[utterance])
     done[is_last] = counts
-    new = done - _take_values_of_previous_chunk(done, number)
+    new = done - _take_values_of_previous_chunk(done, chunk_index)
     rows = np.concatenate(([0], np.cumsum(counts)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         revised = None
@@ -133,12 +133,12 @@ def split_into_frames(
     return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
 
 
-def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
+def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
     """Return the value (chunks,) of the previous chunk of the same utterance; 0 for the first chunk.
 
-    ``number`` is the number of each chunk in its utterance, from 0 on.
+    ``chunk_index`` is the index of each chunk in its utterance.
     """
-    return np.where(number == 0, 0, np.roll(values, 1))
+    return np.where(chunk_index == 0, 0, np.roll(values, 1))
 
 
 def check_finite(signal: Floats) -> None:
@@ -183,7 +183,14 @@ def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, b
 def _compute_frame_variances(
     signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
 ) -> Doubles:
-    """Return the variance (frames,) of each utterance's audio up to the end of each frame."""
+    """Return the variance (frames,) of each utterance's audio up to the end of each frame.
+
+    Args:
+        signal: (samples,): the resampled audio of all utterances.
+        begins, bounds: first sample and first chunk of each utterance; ``bounds`` ends with the number of chunks.
+        ready, done: (chunks,): numbers of samples and of frames of the utterance up to the end of each chunk.
+        constants: the tracker's numbers and tables.
+    """
     variances = []
     for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
         audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
@@ -218,6 +225,7 @@ def _find_changes_of_ballast(
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
         done, new: (chunks,): number of frames up to the end of the chunk, and of the chunk.
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
+        constants: the tracker's numbers and tables.
     """
     chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
@@ -259,10 +267,10 @@ def group_rows(sizes: Integers) -> Groups:
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    left = sizes % 4
+    remaining = sizes % 4
     for distance in (1, 2, 3):
-        groups[ends[left >= distance] - distance] = 1
-    groups[ends[left % 2 == 1] - 1] = 2
+        groups[ends[remaining >= distance] - distance] = 1
+    groups[ends[remaining % 2 == 1] - 1] = 2
     return groups
 
 

@@ -36,9 +36,9 @@ _MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 class InterpolationCounts:
     """Numbers of interpolated frames."""
 
-    frames: int = 0  # number of all frames
-    gaps: int = 0  # number of frames with a pitch of 0, or with the lowest pitch of the grid
-    changed: int = 0  # number of frames that are not gaps and whose pitch was changed
+    frames: int = 0  # Number of all frames.
+    gaps: int = 0  # Number of frames with a pitch of 0, or with the lowest pitch of the grid.
+    changed: int = 0  # Number of frames that are not gaps and whose pitch was changed.
 
 
 def interpolate_linearly(features: Floats) -> Floats:
@@ -60,7 +60,7 @@ def interpolate_linearly(features: Floats) -> Floats:
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
     """
-    check_track(features[:, :2])
+    check_track(features[..., :2])
     pitch = features[:, 1].copy()
     gap = np.concatenate(([False], pitch == 0, [False]))
     begins = np.flatnonzero(gap[1:] & ~gap[:-1])
@@ -118,13 +118,13 @@ def interpolate_smoothly(
 class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
-    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``
-    states: Indices  # (utterances,): number of pitches
-    bottom: Floats  # (rows,): the lowest pitch of each frame
-    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch
-    elsewhere: Floats  # (rows,): half the log probability of any pitch
-    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's
-    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from
+    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
+    states: Indices  # (utterances,): number of pitches.
+    bottom: Floats  # (rows,): the lowest pitch of each frame.
+    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
+    elsewhere: Floats  # (rows,): half the log probability of any pitch.
+    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's.
+    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from.
 
     @classmethod
     def from_features(
@@ -167,17 +167,17 @@ class RaggedGrids:
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
-        others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
+        other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         # The floor keeps the logarithms of the other pitches finite if one pitch is certain.
-        others = np.maximum(others, np.finfo(np.float32).tiny)
+        other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
-            elsewhere=np.float32(0.5) * logf(others),
+            elsewhere=np.float32(0.5) * logf(other_pitch),
             # A negative probability of voicing counts as zero.
-            here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
+            here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
@@ -274,16 +274,23 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
 
 
 def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`find_most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
+    """Compute :func:`find_most_probable_paths` of one utterance.
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
     difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
+
+    Args:
+        grids: grids of all utterances.
+        rows: rows of the utterance in ``grids``.
+        states: number of pitches on a grid.
+        reach: largest number of states by which the pitch moves from frame to frame.
+        interval: distance between the pitches of a grid in Hz.
     """
     half = np.float32(0.5)
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, including pitches beyond the grid
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` impossible pitches on each side.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:

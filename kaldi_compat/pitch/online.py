@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class Analysis:
     """Results of the pitch search for an utterance, before and after the energy was revised."""
 
-    constants: PitchConstants  # the tracker's numbers and tables
-    frames: PitchFrames  # frames of the audio for the search
-    first: Lattice  # result of the search before the energy was revised, at least of the frames known by then
-    final: Lattice  # result of the search with the revised energy
+    constants: PitchConstants  # The tracker's numbers and tables.
+    frames: PitchFrames  # Frames of the audio for the search.
+    first: Lattice  # Result of the search before the energy was revised, of at least the frames known by then.
+    final: Lattice  # Result of the search with the revised energy.
 
     @classmethod
     def from_audio(
@@ -68,7 +68,7 @@ def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> L
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch (frames, 2), of each frame from the best path when it became ready.
+    """Return normalized correlation and pitch (frames, 2). A frame has the values of the first path that decides it.
 
     Args:
         analysis: frames and paths of an utterance.
@@ -88,9 +88,9 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return processed pitch features (frames, dim), of each frame from the best path when it became ready.
+    """Return processed pitch features (frames, dim). A frame has the values of the first path that decides it.
 
-    Until the end is known, a frame waits for ``normalization_right_context`` later frames.
+    Until the end is known, a frame also waits for ``normalization_right_context`` later frames.
 
     Args:
         analysis: frames and paths of an utterance.
@@ -135,6 +135,6 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
-        search(constants, frames, 0, 0, costs, lattice, [end])  # traces the path to this end
+        search(constants, frames, 0, 0, costs, lattice, [end])  # Without rows, only the path is traced.
         waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
         yield lattice.slice_frames(0, end), end - waiting, finished

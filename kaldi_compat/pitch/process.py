@@ -68,7 +68,7 @@ def log_pitch(pitch: Array) -> Array:
 
 
 def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
-    """Subtract from the log pitch its mean over neighboring frames, weighted by their probability of voicing.
+    """Compute the log pitch minus its mean over neighboring frames, weighted by their probability of voicing.
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
@@ -80,16 +80,16 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
-    logs = log_pitch(features[..., 1])
+    log_pitches = log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
-    weighted = weight * logs  # rounded to the features' precision, as in Kaldi
+    weighted = weight * log_pitches  # As in Kaldi, the product is rounded to the precision of the features.
     times = arange(0, frames, features)
     begin = xp.clip(times - left, 0, None)
     end = xp.clip(times + right + 1, None, frames)
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
-        in_order: Array = logs - means.reshape(logs.shape)
+        in_order: Array = log_pitches - means.reshape(log_pitches.shape)
         return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
@@ -110,7 +110,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     if lengths is not None:  # A window past the length is empty, and 0 / 0 has no gradient.
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
-    normalized: Array = logs - astype(mean, features.dtype)
+    normalized: Array = log_pitches - astype(mean, features.dtype)
     return normalized
 
 
@@ -163,7 +163,7 @@ def process_pitch(
         options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
-            or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
+            or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
@@ -231,19 +231,19 @@ def process_ragged(
         The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). The delay
         adds ``options.delay`` rows to each utterance, except to an utterance without frames.
     """
-    logs = log_pitch(np.ascontiguousarray(features[:, 1]))
+    log_pitches = log_pitch(np.ascontiguousarray(features[:, 1]))
 
     def normalized() -> Floats:
         weight = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
-        level: Floats = logs - compute_window_means(weight, weight * logs, bounds, left, right)
+        level: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
         return level
 
     def slopes() -> Floats:
-        return append_deltas(logs[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
+        return append_deltas(log_pitches[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
 
-    noise = draw_standard_normal(logs, generator) if options.add_delta_pitch else None
-    processed = _compute_columns(features[:, 0], logs, options, normalized, slopes, noise)
+    noise = draw_standard_normal(log_pitches, generator) if options.add_delta_pitch else None
+    processed = _compute_columns(features[:, 0], log_pitches, options, normalized, slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -279,22 +279,22 @@ def compute_undelayed_features(
     xp = get_namespace(features)
     if lengths is not None:  # Padding gets a finite logarithm and gradient.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
-    logs = log_pitch(features[..., 1])
+    log_pitches = log_pitch(features[..., 1])
 
     def normalized() -> Array:
         left, right = options.normalization_left_context, options.normalization_right_context
         return normalize_log_pitch(features, left, right, lengths)
 
     def slopes() -> Array:
-        of_logs = deltas or make_pitch_deltas(options, choose_precision(logs))
-        return add_deltas(logs[..., None], of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
+        delta_options, filters = deltas or make_pitch_deltas(options, choose_precision(log_pitches))
+        return add_deltas(log_pitches[..., None], delta_options, lengths=lengths, filters=filters)[..., 1]
 
-    return _compute_columns(features[..., 0], logs, options, normalized, slopes, noise)
+    return _compute_columns(features[..., 0], log_pitches, options, normalized, slopes, noise)
 
 
 def _compute_columns(
     correlation: Array,
-    logs: Array,
+    log_pitches: Array,
     options: ProcessPitchOptions,
     normalized: Callable[[], Array],
     slopes: Callable[[], Array],
@@ -302,7 +302,12 @@ def _compute_columns(
 ) -> Array:
     """Return the columns that the options select: (..., frames, columns).
 
-    ``normalized`` and ``slopes`` compute the normalized log pitch and its deltas, and are called only if selected.
+    Args:
+        correlation, log_pitches: (..., frames): correlation, and log pitch.
+        options: options of the processing.
+        normalized, slopes: functions that return the normalized log pitch, and the deltas of the log pitch. They are
+            called only for columns that the options select.
+        noise: (..., frames): noise on the deltas, before ``delta_pitch_noise_stddev``; None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:
@@ -313,8 +318,8 @@ def _compute_columns(
         slope = slopes() if noise is None else slopes() + noise * options.delta_pitch_noise_stddev
         columns.append(slope * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
-        columns.append(logs)
-    processed: Array = get_namespace(logs).stack(columns, -1)
+        columns.append(log_pitches)
+    processed: Array = get_namespace(log_pitches).stack(columns, -1)
     return processed
 
 

@@ -30,12 +30,12 @@ _BLOCK = 32  # NumPy correlates this number of frames at once, which bounds its 
 class Lattice(NamedTuple):
     """Result of the search of some frames."""
 
-    before: States  # (frames, states): previous state on the cheapest path to each state
-    best: States  # (frames,): last state of the cheapest path up to each frame
-    correlation: Floats  # (frames, lags): correlations of the audio, without ballast
-    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`
-    path: States  # (frames,): states of the best path, -1 where they are unknown
-    nccf: Floats  # (frames,): correlation of each frame at the lag of its state
+    before: States  # (frames, states): previous state on the cheapest path to each state.
+    best: States  # (frames,): last state of the cheapest path up to each frame.
+    correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
+    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
+    path: States  # (frames,): states of the best path, -1 where they are unknown.
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames from ``begin`` to ``end``."""
@@ -84,12 +84,12 @@ def search(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best paths.
+    """Search the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
 
     Args:
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
-        begin, end: rows.
+        begin, end: first row to search, and the row after the last row.
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.
@@ -104,7 +104,11 @@ def search(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice."""
+    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice.
+
+    Raises:
+        AudioError: correlations overflow.
+    """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
     searched, lattice.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
@@ -150,7 +154,7 @@ def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tu
 
 
 def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
-    """Return the samples of rows: (rows, span)."""
+    """Return the samples of the rows ``begin`` to ``end - 1``: (rows, span). Samples outside the audio are zero."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
@@ -253,7 +257,7 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
 def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
-    The arguments are those of :func:`search`. Paths and correlations are written to ``lattice``.
+    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0
@@ -272,7 +276,8 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 def count_undecided_frames(before: States, max_frames: int) -> int:
     """Return the number of frames at the end on which the best paths to different states differ.
 
-    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed.
+    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed. For
+    ``before``, see :class:`Lattice`.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

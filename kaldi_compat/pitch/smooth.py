@@ -82,6 +82,8 @@ def smooth_pitch(
     if not bool((pitch > 0).all()):
         raise FeatureError("a pitch is not positive, so it has no logarithm: fill gaps with interpolate-pitch first")
     processed: npt.NDArray[Any] = features.copy()
+    if not len(features):
+        return processed
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
     level = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
@@ -115,4 +117,4 @@ def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: Smoo
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
         options: the windows.
     """
-    return map_utterances(features, bounds, lambda track: smooth_pitch(track, options) if len(track) else track)
+    return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

@@ -57,7 +57,7 @@ class Paths:
 
         Args:
             frames: frames of one or several utterances, one in each row.
-            begin, end: first row to append, and the row after the last one.
+            begin, end: first row to append, and the row after the last row.
             ends: end (exclusive) of each utterance, counted from the first undecided frame.
 
         Raises:
@@ -80,7 +80,7 @@ class Paths:
             memory[: self._count] = frames
 
     def count_agreed_frames(self, max_latency: int) -> int:
-        """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
+        """Return the number of first frames on which all paths agree, or which ``max_latency`` frames follow."""
         max_frames = min(len(self), max_latency) - 1
         return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
 
@@ -175,7 +175,7 @@ def track_block(
             paths.costs[:] = 0
         ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
         count = int(ends.max(initial=0))
-        goes_on = decided + count < end  # True if the last utterance continues
+        goes_on = decided + count < end  # True if the last utterance continues in the next block.
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
             count = paths.count_agreed_frames(len(paths) - count)

@@ -12,6 +12,7 @@ def _is_process_of_a_program() -> bool:
 
 
 def _prepare() -> None:
+    """Configure signals, threads, memory and garbage collection of this process, which runs a program."""
     import gc
     import signal
 

@@ -57,7 +57,10 @@ def main(options: Options, model: str, source: str, target: str) -> int:
 
 
 def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
-    """Convert alignments to phones. ``form`` is "frames", "phones", or "lengths" for pairs (phone, frames)."""
+    """Convert alignments to phones.
+
+    ``form`` is "phones", "frames" for the phone of each frame, or "lengths" for pairs of a phone and its frames.
+    """
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":
         return block.with_vectors(np.repeat(segments.phones, segments.lengths))

@@ -21,11 +21,16 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 """
 
 
+EMPTY_ENTRY, EMPTY_FILE = "Empty feature matrix for utterance {}", "the feature matrix is empty"
+
+
 @program("append-vector-to-feats", USAGE, FileOptions)
 def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
-        convert_file(lambda block: append_to_frames(block, [vector]), feats, source, target, binary=options.binary)
+        convert_file(
+            lambda block: append_to_frames(block, [vector], EMPTY_FILE), feats, source, target, binary=options.binary
+        )
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
@@ -36,15 +41,16 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     return log_status(counts)
 
 
-def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
+def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EMPTY_ENTRY) -> ArrayBlock:
     """Append a vector to each row of each matrix.
 
     Raises:
-        Skip: a matrix is empty, or the vectors of several utterances differ in length.
+        Skip: a matrix is empty, with the warning ``refusal`` and the key in place of ``{}``; or the vectors of several
+            utterances differ in length.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
-        raise Skip(f"Empty feature matrix for utterance {key}" if key else "the feature matrix is empty")
+        raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:
         raise Skip
     return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))

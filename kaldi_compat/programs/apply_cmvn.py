@@ -58,16 +58,17 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             )
         else:
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
-            check.check(GIVEN_STATISTICS, [(statistics_source, global_statistics[0])])
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
-            stacked = np.stack(statistics)
-            if table is not None and not np.isfinite(stacked.sum()):
-                check.check(GIVEN_STATISTICS, zip(block.names(), statistics, strict=True))
-            return normalize_block(block, replace_statistics(stacked, skipped), options)
+            replaced = replace_statistics(np.stack(statistics), skipped)
+            used = replaced[:, : 1 + options.norm_vars]  # Means do not depend on the sums of squares.
+            if not np.isfinite(used.sum()):
+                names = [statistics_source] if table is None else block.names()
+                check.check(GIVEN_STATISTICS, zip(names, used, strict=True))
+            return normalize_block(block, replaced, options)
 
         counts = map_table(blocks, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"

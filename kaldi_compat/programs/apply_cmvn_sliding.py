@@ -27,15 +27,14 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     check = FiniteCheck()
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        feats = stack_rows(block)
+        feats, bounds = stack_rows(block), block.rows()
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        normalized = normalize_by_sliding_windows(feats, block.rows(), options)
+        normalized = normalize_by_sliding_windows(feats, bounds, options)
         if normalized is None:  # A variance must be floored, which Kaldi warns about.
             normalized = normalize_with_warnings(require_one_entry(block, feats), options)
-        result = block.with_rows(normalized)
-        check.check_last_rows(result)
-        return result
+        check.check_last_rows(block, normalized, bounds)
+        return block.with_rows(normalized)
 
     counts = convert_table(normalize, "matrix", source, target)
     logger.info(

@@ -38,7 +38,9 @@ def main(options: Options, a: str, b: str, target: str) -> int:
     """Compose single files or tables. As in Kaldi, the status is 0 even if a table gives no output."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
-        raise OptionError("--utt2spk needs two tables, but one of the transforms is a single file: name a table")
+        raise OptionError(
+            "--utt2spk needs two tables, but a transform is a single file: name two rspecifiers, or omit it"
+        )
     if (a_is_table or b_is_table) != io_ark.is_table_wspecifier(target):
         raise OptionError(f"{target}: the output must be a table if an input is a table, and a file otherwise")
     if not a_is_table and not b_is_table:

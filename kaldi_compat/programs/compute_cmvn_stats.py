@@ -103,6 +103,7 @@ class Sum:
         visit_blocks(self._add, blocks, counts)
 
     def _add(self, block: ArrayBlock) -> ArrayBlock:
+        """Add the statistics of a block of utterances, and return the block."""
         dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
             self.statistics = np.zeros((2, dim + 1))

@@ -66,11 +66,11 @@ def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
         FeatureError: a line does not have three fields.
     """
     calls: dict[str, list[str]] = {}
-    for number, line in enumerate(lines, 1):
+    for line_number, line in enumerate(lines, 1):
         fields = split_words(line)
         if len(fields) != 3:
             raise FeatureError(
-                f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {number})"
+                f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {line_number})"
             )
         calls.setdefault(fields[1], []).append(fields[0])
     grouped = []
@@ -138,9 +138,9 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
     """
     block = CallBlock()
     try:
-        for number, utterances in enumerate(calls):
-            if number % size == 0:
-                table.prefetch(list(chain.from_iterable(calls[number : number + size])))
+        for index, utterances in enumerate(calls):
+            if index % size == 0:
+                table.prefetch(list(chain.from_iterable(calls[index : index + size])))
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
@@ -170,6 +170,8 @@ def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[l
 
 def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     """Return True if utterances are the two sides of a call and have the same positive number of frames.
+
+    Log sides with different numbers of frames.
 
     Raises:
         FeatureError: the sides differ in dimension.

@@ -43,8 +43,9 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
             place, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
-            number = len(trials) + place
-            logger.warning("Line %d must have a score and a label, such as '0.5 target' or '-1.2 nontarget'", number)
+            line_number = len(trials) + place
+            example = "'0.5 target' or '-1.2 nontarget'"
+            logger.warning("Line %d must have a score and a label, such as %s", line_number, example)
             raise OptionError(mistake)
         trials += matches
     if not trials:
@@ -53,6 +54,8 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
         if "n" not in trials[place][0].lower():  # "inf" and "nan" are valid scores.
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
+    for place in np.flatnonzero(np.isnan(wide)).tolist()[:1]:
+        logger.warning("Line %d has the score NaN, so the equal error rate is meaningless: remove the trial", place + 1)
     if len(kinds := {kind for _, kind in trials}) == 1:
         other = "nontarget" if "target" in kinds else "target"
         logger.warning("All trials have the label '%s': add trials with the label '%s'", *kinds, other)

@@ -55,7 +55,7 @@ def main(options: Options, source: str, target: str) -> int:
 def copy_table(options: Options, source: str, target: str) -> int:
     """Copy a table, and return the exit status.
 
-    With --compress, matrices are compressed. With --write-num-frames, the numbers of frames are written, too.
+    With --compress, matrices are compressed. With --write-num-frames, the numbers of frames are also written.
     """
     with Tables() as tables:
         num_frames = tables.write("int", options.write_num_frames) if options.write_num_frames else None

@@ -73,10 +73,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
 
 
 def select_numbered(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
-    """Select the entries of a block whose keys have a number of utterances. Return them and the numbers.
-
-    Log the other keys.
-    """
+    """Return the entries of a block whose keys have a number of utterances, and these numbers. Log the other keys."""
     entries, counts = [], []
     for key, vector in block.entries():
         if numbers.has(key):

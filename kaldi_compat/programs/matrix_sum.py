@@ -33,7 +33,8 @@ def main(options: Options, *sources_and_target: str) -> int:
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
         return sum_tables("matrix", sources_and_target, scales[0], scales[1:])
     require(
-        options.scale1 == options.scale2 == 1.0, "--scale1 and --scale2 need several tables: name tables or remove them"
+        options.scale1 == options.scale2 == 1.0,
+        "--scale1 and --scale2 need several tables: name tables or remove the options",
     )
     if form == "files":
         return sum_files("matrix", sources_and_target, average=options.average, binary=options.binary)

@@ -33,7 +33,7 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
         statistics = stack_matrices(block)
         if statistics.shape[1] != 2:
             raise FeatureError(
-                f"Expected input to be CMVN stats (should have two rows), not a matrix with {statistics.shape[1]}"
+                f"Expected input to be CMVN stats (should have two rows), not a matrix with {statistics.shape[1]} rows"
             )
         statistics = replace_statistics(statistics, fake_dims)
         if options.convert_to_mean_and_var:

@@ -48,7 +48,9 @@ def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     """
     feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:
-        raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}: reduce it")
+        raise FeatureError(
+            f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}: correct the selection"
+        )
     return block.with_rows(select_columns(feats, columns))
 
 

@@ -1,5 +1,7 @@
 """shift-feats: shift features in time."""
 
+from functools import partial
+
 import numpy as np
 
 import io_ark
@@ -25,20 +27,23 @@ class Options(FileOptions):
 
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    counts = convert(lambda block: shift_rows(block, options.shift), "matrix", source, target, binary=options.binary)
-    if io_ark.is_table_wspecifier(target):
+    is_table = io_ark.is_table_wspecifier(target)
+    refusal = "Empty matrix for key {}" if is_table else "Empty input matrix"
+    shift = partial(shift_rows, shift=options.shift, refusal=refusal)
+    counts = convert(shift, "matrix", source, target, binary=options.binary)
+    if is_table:
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status
 
 
-def shift_rows(block: ArrayBlock, shift: int) -> ArrayBlock:
+def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
     """Shift features in time. Row ``r`` of the result is row ``r - shift``, limited to the first and last row.
 
     Raises:
-        Skip: a matrix is empty.
+        Skip: a matrix is empty. The warning is ``refusal``, with the key in place of ``{}``.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
-        raise Skip(f"Empty matrix for key {key}" if key else "Empty input matrix")
+        raise Skip(refusal.format(key))
     first, end = (np.repeat(bounds, block.shapes[:, 0]) for bounds in (block.rows()[:-1], block.rows()[1:]))
     return block.with_rows(feats[np.clip(np.arange(len(feats)) - shift, first, end - 1)])

@@ -11,6 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import option
 
@@ -47,7 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
         if not (options.include or options.exclude):
             map_table(take_first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
             return 0
-        listed = read_first_fields(read_lines(options.include or options.exclude))
+        listed = read_first_fields(options.include or options.exclude)
 
         def is_chosen(key: str) -> bool:
             return (key in listed) == bool(options.include)
@@ -69,8 +70,13 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
             return
 
 
-def read_first_fields(lines: Iterable[str]) -> frozenset[str]:
-    """Return the set of the first words of lines."""
-    fields = [split_words(line) for line in lines]
-    require(all(fields), "the list of utterances has an empty line: remove it")
+def read_first_fields(rxfilename: str) -> frozenset[str]:
+    """Return the set of the first words of the lines of a file.
+
+    Raises:
+        OptionError: a line is blank.
+    """
+    fields = [split_words(line) for line in read_lines(rxfilename)]
+    if [] in fields:
+        raise OptionError(f"{rxfilename} has an empty line, line {fields.index([]) + 1}: remove the line")
     return frozenset(field[0] for field in fields)

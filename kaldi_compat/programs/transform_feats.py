@@ -44,7 +44,10 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Add a transform of ``frames`` frames of ``dim`` dimensions. A transform to more dimensions is not counted."""
+        """Add a transform of ``frames`` frames of ``dim`` dimensions.
+
+        A transform to more dimensions is not counted, nor a singular transform, about which a warning is logged.
+        """
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:

@@ -54,7 +54,8 @@ def main(options: Options, source: str, target: str) -> int:
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
                 raise AudioError(
-                    f"{name} has {len(noise.samples)} channels, but the impulse response {len(channels)}: use the same"
+                    f"{name} has {len(noise.samples)} channels, but the impulse response has {len(channels)}: "
+                    "use noises with the channels of the impulse response"
                 )
         parts = [(channel, channel) for channel in channels]
     else:

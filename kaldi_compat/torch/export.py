@@ -80,6 +80,7 @@ def export_frontend(
         OptionError: the preset is unknown or selects frames by their content, a preset without statistics gets
             statistics, or the path does not end in ``.onnx``.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
+        SpecifierError: ``path`` is the file of the preset or of the statistics.
 
     >>> from kaldi_compat.torch.export import export_frontend
     >>> exported = export_frontend("campplus", "campplus.onnx")  # doctest: +SKIP
@@ -116,7 +117,7 @@ def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
 
 
 def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tuple[Tensor, ...]:
-    """Return two rows of noise of one second; with ``lengths``, also the numbers of valid samples."""
+    """Return two rows of noise of one second (2, samples), and with ``lengths`` the numbers of valid samples (2,)."""
     rate = module.preset.sampling_rate
     noise = 0.1 * torch.randn(2, rate, generator=torch.Generator().manual_seed(seed))
     samples = (noise * 32768).to(torch.int16) if int16 else noise
@@ -124,7 +125,11 @@ def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -
 
 
 def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Export a front end with torch's exporter, and return the ONNX program."""
+    """Export a front end with torch's exporter, and return the ONNX program.
+
+    Raises:
+        FeatureError: PyTorch is older than 2.6, or a package is not installed.
+    """
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO
@@ -182,8 +187,8 @@ def _describe(model: Any, metadata: Mapping[str, str]) -> None:
     model.metadata_props.update(metadata)
     axes = {"samples": ("batch", "time"), "lengths": ("batch",), "features": ("batch", "frames")}
     for value in (*model.graph.inputs, *model.graph.outputs):
-        named = dict(enumerate(axes.get(value.name, ("batch",))))
-        value.shape = type(value.shape)([named.get(number, size) for number, size in enumerate(value.shape)])
+        names = dict(enumerate(axes.get(value.name, ("batch",))))
+        value.shape = type(value.shape)([names.get(axis, size) for axis, size in enumerate(value.shape)])
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:

@@ -161,7 +161,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
         allow_pickle: also download weights in ``*.bin`` files, which are pickles.
 
     Raises:
-        OptionError: the name is not a folder, and the model is not on the hub or the hub cannot be reached.
+        OptionError: the name is not a folder, and the model can neither be downloaded nor was downloaded before.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
@@ -230,7 +230,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
 
 
 def _load(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Return a model and its loading report. The model uses PyTorch's own attention kernel if it supports it.
+    """Return a model and its loading report. The model uses PyTorch's own attention kernel if the model supports this.
 
     The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
     """
@@ -299,7 +299,7 @@ class _Pretrained:
             tensors = dict(self.processor(list(audio), **options))
         else:  # Feature extractors round differently in a batch, because their sums include the padding.
             alone = [self.processor([samples], **options) for samples in audio]
-            rows = {name: [one[name][0] for one in alone] for name in alone[0]}
+            rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
             tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
         mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:
@@ -388,27 +388,27 @@ class _Encoder(_Pretrained):
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # Deeper layers are not needed.
         self.states: dict[int, Tensor] = {}
-        for number in set(self.layers) - {self.count}:
-            if number == 0:
+        for layer in set(self.layers) - {self.count}:
+            if layer == 0:
                 inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[number - 1].register_forward_hook(partial(self._keep, number))
+                inner.layers[layer - 1].register_forward_hook(partial(self._keep, layer))
 
     # The hooks store hidden states, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
-    def _keep(self, number: int, _: nn.Module, arguments: Any, output: Any) -> None:
-        self.states[number] = output[0] if isinstance(output, tuple) else output
+    def _keep(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
+        self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
         inputs = self.make_inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}
-        for number in self.layers:
-            state = output.last_hidden_state if number == self.count else self.states.pop(number)
+        for layer in self.layers:
+            state = output.last_hidden_state if layer == self.count else self.states.pop(layer)
             counts = self.count_rows(inputs, state.shape[1], len(audio), mask)
-            states[f"layer{number}"] = state, np.array(counts)
+            states[f"layer{layer}"] = state, np.array(counts)
         return states if len(states) > 1 else next(iter(states.values()))
 
 
@@ -433,5 +433,5 @@ class _Codec(_Pretrained):
                     f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}; "
                     "choose some of these codebooks"
                 )
-            return {f"codes{number}": (codes[:, number], counts) for number in self.layers}
+            return {f"codes{codebook}": (codes[:, codebook], counts) for codebook in self.layers}
         return codes.transpose(1, 2), counts

@@ -141,8 +141,9 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             ``(B,)``. For a list, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN or a wrong shape or type, or has a different sampling rate from the
-                model's and ``resample=False``.
+            AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another rate,
+                or the lengths do not match.
+            OptionError: ``sampling_rate`` is not a positive whole number.
         """
         rate = self.preset.sampling_rate
         if sampling_rate is not None:
@@ -245,7 +246,8 @@ class FrontendStream(StreamCall):
             The same as a call of :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
         Raises:
-            AudioError: the chunk has a wrong shape or type, or is on a CPU and has NaN.
+            AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without
+                lengths, has NaN.
         """
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)

@@ -42,7 +42,8 @@ def test_every_program_has_an_entry_point_and_a_stored_command_of_kaldi() -> Non
     files = {path.stem.replace("_", "-") for path in (ROOT / "kaldi_compat" / "programs").glob("[a-z]*.py")}
     assert files == named, "add the program under [project.scripts]"
     assert named == set(list_programs()), "install again: pip install -e ."
-    assert set(list_programs()) - pages.list_compared_programs() == set()
+    without_commands = set(list_programs()) - pages.list_compared_programs()
+    assert without_commands == set(), "add commands of Kaldi's program to reference_data/cases.json"
 
 
 def test_counts_and_tables_of_a_page_are_brought_up_to_date(tmp_path: Path) -> None:

@@ -132,6 +132,11 @@ def test_value_without_a_kind_is_refused(value: object, tmp_path: Path) -> None:
         writer["a"] = value
 
 
+def test_matrix_of_integers_is_refused_with_advice() -> None:
+    with pytest.raises(FormatError, match=r"no 2-dimensional arrays of int64: convert the numbers to float32$"):
+        kind_of(np.zeros((2, 2), np.int64))
+
+
 def test_data_directories(tmp_path: Path) -> None:
     (tmp_path / "utt2spk").write_text("u1 s1\nu2 s1\nu3 s2\n")
     (tmp_path / "spk2utt").write_text("s1 u1 u2\ns2 u3\n")

@@ -83,6 +83,12 @@ def test_errors_are_one_line_with_the_file(name: str, tmp_path: Path) -> None:
         load_npz(tmp_path / "a.npz")
 
 
+def test_unknown_version_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(HOSTILE["version 9"])
+    with pytest.raises(FormatError, match=r"version 9\.0 of the format is not supported"):
+        load_npy(tmp_path / "a.npy")
+
+
 def test_damaged_zip_files_give_one_error(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", samples=np.arange(400), features=np.ones((3, 4)))
     whole, file = (tmp_path / "a.npz").read_bytes(), tmp_path / "b.npz"
@@ -111,9 +117,11 @@ def test_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for load in (load_npy, load_npz):
-        for name in ("/dev/zero", tmp_path / "fifo", tmp_path):
+        for name in ("/dev/zero", tmp_path / "fifo"):
             with pytest.raises(OpenError, match=r"is not a regular file"):
                 load(name)
+        with pytest.raises(OpenError, match=r"is a directory: name a file"):
+            load(tmp_path)
         with pytest.raises(MissingFileError):
             load(tmp_path / "none")
         with pytest.raises(OpenError):

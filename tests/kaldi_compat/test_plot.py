@@ -93,6 +93,12 @@ def test_pitch_over_a_spectrogram_shares_its_frequency_axis() -> None:
     assert axes.get_ylim() == (0, 1000)
 
 
+def test_pitch_without_options_shares_the_time_axis_of_a_spectrogram() -> None:
+    axes = plot.show_pitch(np.full((50, 2), 120.0), spectrogram=np.ones((50, 257)))
+    assert axes.lines[0].get_xdata()[[0, -1]] == pytest.approx([0.0125, 0.5025])
+    assert axes.get_xlabel() == "time in seconds"
+
+
 def test_mel_banks_are_drawn_for_each_warp() -> None:
     options = FbankOptions(num_mel_bins=10)
     axes = plot.show_mel_banks(options, vtln_warp=[1.0, 0.9])

@@ -145,8 +145,10 @@ def test_subclass_with_its_own_constructor_has_its_own_signature() -> None:
         ("from kaldi_compat import FbankOptions\nFbankOptions(num_m", "num_mel_bins="),
     ],
 )
-def test_editor_completes_options(code: str, completion: str) -> None:
+def test_editor_completes_options(code: str, completion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jedi = pytest.importorskip("jedi")
+    # Another process may be writing to the usual folder, and jedi does not read an incomplete file as missing.
+    monkeypatch.setattr(jedi.settings, "cache_directory", str(tmp_path))
     assert completion in [each.name for each in jedi.Script(code).complete()]
     running = {
         "kaldi_compat": kaldi_compat,

@@ -67,10 +67,15 @@ def _format_row(name: str) -> str:
 
 
 def _describe(name: str) -> _Row:
+    """Return the preset ``name`` in the header's words.
+
+    Raises:
+        ValueError: the header computes the steps in another order, or lacks an option.
+    """
     preset = Preset.of(name)
     kinds = [step.kind for step in preset.steps]
     if kinds != sorted(kinds, key=list(STEPS).index):
-        raise ValueError(f"the preset {name} has its steps {kinds} in another order than packages/c/kaldi_features.h")
+        raise ValueError(f"preset {name}: packages/c/kaldi_features.h computes the steps {kinds} in another order")
     values = {name: value for name, value in find_changed_options(preset).items() if name != "dither"}
     for key, value, default in (
         ("sample_frequency", preset.sampling_rate, 16000),
@@ -86,6 +91,11 @@ def _describe(name: str) -> _Row:
 
 
 def _list_options(step: Step) -> dict[str, Any]:
+    """Return the options of a step under the header's names.
+
+    Raises:
+        ValueError: the header lacks an option whose value is not the supported one.
+    """
     names = STEPS[step.kind]
     options: dict[str, Any] = {ALONE[step.kind]: True} if step.kind in ALONE else {}
     for name, value in vars(step.options).items() if not step.statistics else ():

@@ -68,6 +68,7 @@ def _import(module: str, kinds: list[type[Any]]) -> str:
 
 
 def _format_class(kind: type[Any]) -> str:
+    """Return the class whose constructor has the parameters of the module for a class of options."""
     options = [
         f"{field.name}: {type(field.default).__name__} = {_format_literal(field.default)}"
         for field in dataclasses.fields(kind)

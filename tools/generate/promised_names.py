@@ -38,6 +38,7 @@ def list_promised_names() -> dict[str, list[str]]:
 
 
 def _import_modules() -> Iterator[ModuleType]:
+    """Import and yield all modules of both packages, except for ``kaldi_compat.torch`` and the C libraries."""
     for package in (io_ark, kaldi_compat):
         yield package
         for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -93,6 +93,11 @@ class ExtractorSource(ABC):
         """Return the name of the extractor as a part of file names, from the value of the option."""
         return Path(value).stem
 
+    @classmethod
+    def list_used_options(cls, options: DumpOptions) -> set[str]:
+        """Return the names of the options that have an effect beside ``options``."""
+        return set(cls.used_options)
+
     def make_local_job(self) -> Job:
         """Download a model if necessary, and return the job with the local path."""
         return self.job
@@ -201,7 +206,7 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
         count: number of utterances.
 
     Returns:
-        an array for each utterance, or a dictionary of arrays.
+        a list with an entry, or a dictionary of entries by name, for each utterance.
 
     Raises:
         ValueError: the number of entries is not ``count``, or a length is invalid.
@@ -222,7 +227,7 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
             raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "
-                             "return lengths that are at most the number of rows")  # fmt: skip
+                             "return lengths from 0 to the number of rows")  # fmt: skip
         entries[i] = entries[i][:length]
     return entries
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -11,6 +10,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib.machinery import ModuleSpec, PathFinder
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,7 @@ class ModuleSource(ExtractorSource):
         return Path(value.rpartition(":")[2]).name
 
     def list_files(self) -> dict[str, Path]:
-        path = _find_module_file(self.options.module) if self.job.extractor is None else None
-        return {"--module": path} if path else {}
+        return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
         """Import and create the object, and move the modules of torch that it refers to to the device.
@@ -88,6 +88,7 @@ class ModuleSource(ExtractorSource):
         return [module for module in digest.modules if all(module is not known for known in self._modules)]
 
     def _create_object(self, device: str) -> Any:
+        """Return the object that was passed to the job, or import and create the object that ``--module`` names."""
         name_in_module = self.options.module
         place, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:
@@ -157,16 +158,34 @@ class ModuleSource(ExtractorSource):
         return {f"--module {name}": path for name, path in files.items() if path not in own}
 
 
-def _find_module_file(name_in_module: str) -> Path | None:
-    """Return the file of ``--module``; None for a module without a file."""
+def _find_module_files(name_in_module: str) -> dict[str, Path]:
+    """Return the files of the module of ``--module`` and of the packages around it. Nothing is imported."""
     place = name_in_module.rpartition(":")[0]
     if place.endswith(".py"):
-        return Path(place)
+        return {"--module": Path(place)}
     _search_here()
-    spec = None
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(place)
-    return Path(spec.origin) if spec and spec.origin and spec.has_location else None
+    files: dict[str, Path] = {}
+    folders: list[str] | None = None
+    for name in accumulate(place.split("."), "{}.{}".format):
+        own_name = name.rpartition(".")[2]
+        spec = _find_spec(own_name, folders) if own_name else None
+        if spec is None:
+            break
+        if spec.origin and spec.has_location:
+            files["--module" if name == place else f"--module {name}"] = Path(spec.origin)
+        folders = list(spec.submodule_search_locations or ())
+    return files
+
+
+def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
+    """Return the spec of a module in the folders of a package, or of a module without a package if they are None.
+
+    :func:`importlib.util.find_spec` would run the code of the package.
+    """
+    finders: Sequence[Any] = [PathFinder]
+    if folders is None:
+        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    return next(filter(None, (finder.find_spec(name, folders) for finder in finders)), None)
 
 
 def _import_module(place: str) -> Any:

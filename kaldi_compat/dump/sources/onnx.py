@@ -75,7 +75,7 @@ class OnnxSource(ExtractorSource):
         def compute(samples: Array, rate: float) -> Any:
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
-                raise AudioError("the audio is too short for a frame")
+                raise AudioError("the audio is too short for a frame: remove the utterance")
             results = zip(outputs, session.run(None, {inputs[0]: values[None]}), strict=True)
             arrays = {name: _remove_batch_axis(name, value) for name, value in results}
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
@@ -96,10 +96,10 @@ class OnnxSource(ExtractorSource):
 
 
 def _remove_batch_axis(name: str, value: Any) -> Array:
-    """Return an output of the only utterance of a batch."""
+    """Return an output without the batch axis, whose length must be 1."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
-        shape = value.shape if isinstance(value, np.ndarray) else type(value).__name__
-        raise ValueError(f"the output {name} is {shape}: expected an array whose first axis is the batch of one")
+        shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
+        raise ValueError(f"the output {name} {shape}: expected an array whose first axis is the batch of one")
     result: Array = value[0]
     return result
 
@@ -127,18 +127,18 @@ def _find_locations(content: mmap.mmap) -> set[str]:
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:
-        kind, start, end = messages.pop()
+        message_type, start, end = messages.pop()
         parts: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
         is_external = False
-        for number, wire_type, first, last in _iterate_fields(content, start, end):
-            if kind == TENSOR and (number, wire_type) == (DATA_LOCATION, VARINT):
+        for field, wire_type, first, last in _iterate_fields(content, start, end):
+            if message_type == TENSOR and (field, wire_type) == (DATA_LOCATION, VARINT):
                 is_external = _read_varint(content, first, last)[0] == EXTERNAL
-            elif kind == ENTRY and wire_type == BYTES:
-                entry[number] = content[first:last]
-            elif wire_type == BYTES and number in FIELDS[kind]:
-                parts.append((FIELDS[kind][number], first, last))
-        if kind != TENSOR or is_external:
+            elif message_type == ENTRY and wire_type == BYTES:
+                entry[field] = content[first:last]
+            elif wire_type == BYTES and field in FIELDS[message_type]:
+                parts.append((FIELDS[message_type][field], first, last))
+        if message_type != TENSOR or is_external:
             messages += parts
         if entry.get(KEY) == b"location":
             locations.add(entry.get(VALUE, b"").decode("utf-8", "surrogateescape"))
@@ -146,7 +146,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number and wire type of the fields of a message, and the start and end of their values."""
+    """Yield the fields of the message in ``content[place:end]``: number, wire type, and start and end of the value."""
     while place < end:
         tag, place = _read_varint(content, place, end)
         wire_type = tag & 7
@@ -166,7 +166,10 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
 
 
 def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
-    """Return a number that has a byte for each 7 bits, and the place after it. All bytes but the last exceed 127."""
+    """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the place after it.
+
+    All bytes but the last exceed 127.
+    """
     value = 0
     for shift, index in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
         value |= (content[index] & 127) << 7 * shift

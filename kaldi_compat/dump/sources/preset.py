@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.dump.options import CPU
+from kaldi_compat.dump.options import CPU, DumpOptions
 from kaldi_compat.dump.sources import (
     ALONE,
     NO_DIGESTS,
@@ -19,6 +19,7 @@ from kaldi_compat.dump.sources import (
     compute_shift_of_steps,
     wrap_padded,
 )
+from kaldi_compat.frontends.preset import is_preset_file
 
 
 class PresetSource(ExtractorSource):
@@ -28,16 +29,21 @@ class PresetSource(ExtractorSource):
     used_options = ("engine", "dtype")
     is_decided_by_files = True
 
+    @classmethod
+    def list_used_options(cls, options: DumpOptions) -> set[str]:
+        """Return the names without the precision of models if NumPy computes the front end."""
+        return super().list_used_options(options) - ({"dtype"} if options.uses_numpy else set())
+
     def list_files(self) -> dict[str, Path]:
         """Return the file of a preset of the user, and the file of the statistics."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
-        preset = {"--preset": path} if path.suffix == ".json" and path.exists() else {}
+        preset = {"--preset": path} if is_preset_file(self.options.preset) and path.exists() else {}
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
         """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
-        if device == CPU and self.options.engine in ("auto", "exact"):
+        if self.options.uses_numpy:
             return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 

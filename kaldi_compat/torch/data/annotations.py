@@ -75,11 +75,17 @@ class _Target:
     convert: Callable[[Any], object] | None  # Conversion of the table's values; None for no conversion.
 
     def get(self, key: str) -> Any:
-        """Return the target of an utterance. Raise an error if the table has no target or an invalid one."""
+        """Return the target of an utterance.
+
+        Raises:
+            MissingKeyError: the table has no target of the utterance.
+            KaldiCompatError: the target is invalid.
+        """
         if key not in self.table:
             name = self.name.replace("_", " ")
             raise MissingKeyError(
-                f"has no {name} in {self.where}: pass drop_incomplete=True to skip the utterance", key=key
+                f"has no {name} in {self.where}: add a line, or pass drop_incomplete=True to skip the utterance",
+                key=key,
             )
         value = self.table[key]
         try:
@@ -139,7 +145,7 @@ class Annotations:
         if utt2spk is not None:
             speakers = self._add_lines("speaker", find_file(utt2spk, "utt2spk"))
             self.speakers = sorted({speaker for _, speaker in speakers.items()})
-        self._speaker_labels = {speaker: number for number, speaker in enumerate(self.speakers)}
+        self._speaker_labels = {speaker: index for index, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
             self._add("label", labels, "the mapping")
         elif labels is not None:
@@ -212,7 +218,11 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
-    """Return the result of a tokenizer as an int64 tensor. Raise an error that names ``key`` for other values."""
+    """Return the result of a tokenizer as an int64 tensor.
+
+    Raises:
+        KaldiCompatError: ``values`` is not a list of integers. The message names ``key``.
+    """
     with suppress(ValueError, TypeError):  # NumPy raises these errors for ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)

@@ -95,29 +95,29 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()
-        workers, number = (1, 0) if worker is None else (worker.num_workers, worker.id)
-        reader, readers = self._rank * workers + number, self._world_size * workers
+        workers, worker_index = (1, 0) if worker is None else (worker.num_workers, worker.id)
+        reader, readers = self._rank * workers + worker_index, self._world_size * workers
         utterances = self._read(reader, readers)
         return self._shuffle(utterances, reader) if self._shuffle_buffer > 1 else utterances
 
     @repeat_errors
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
-        """Yield the utterances of reader number ``reader`` of ``readers``."""
+        """Yield the utterances of the reader with the index ``reader``, of ``readers`` readers."""
         whole_tables = len(self._rspecifiers) >= readers
-        number = 0
+        index = 0
         for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
                 try:
                     for key, load in table.entries():
-                        mine = whole_tables or number % readers == reader
-                        number += 1
-                        if mine and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
+                        is_own = whole_tables or index % readers == reader
+                        index += 1
+                        if is_own and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
                             make = partial(self._items.make, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read(key, make)) is not None:
                                 yield utterance
-                except io_ark.ArkError as error:  # Raised if an archive is cut off; its last utterances are skipped.
+                except io_ark.ArkError as error:  # The rest of a damaged or truncated table cannot be read.
                     self._skipped.note(rspecifier, error)
 
     @repeat_errors

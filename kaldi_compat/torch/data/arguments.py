@@ -7,6 +7,8 @@ import operator
 import os
 from typing import Any
 
+import numpy as np
+
 from kaldi_compat.errors import OptionError
 
 
@@ -23,7 +25,7 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise OptionError(f"{name}={value!r} must be a whole number") from None
+        raise OptionError(f"{name}={_to_python(value)!r} must be a whole number") from None
     if number < at_least:
         raise OptionError(f"{name}={number} must be at least {at_least}")
     return number
@@ -40,8 +42,12 @@ def check_positive_number(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not 0 < number < math.inf:
-        raise OptionError(f"{name}={value!r} must be a positive, finite number")
+        raise OptionError(f"{name}={_to_python(value)!r} must be a positive, finite number")
     return number
+
+
+def _to_python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:

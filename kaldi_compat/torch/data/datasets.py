@@ -73,14 +73,14 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [utterance or readable[place % len(readable)] for place, utterance in enumerate(utterances)]
 
     def _get(self, index: int) -> Utterance | None:
-        """Return an utterance, or None if it is skipped."""
+        """Return an utterance, or None if it is skipped. Raise TypeError for an index that is not an integer."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
-            raise TypeError(
-                f"expected the index of an utterance, not {index!r}: "
-                "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
-            ) from None
+            advice = "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
+            if isinstance(index, str):
+                advice = "data.keys.index(KEY) is the index of a key"
+            raise TypeError(f"expected the index of an utterance, not {index!r}: {advice}") from None
         key, location = self._listing.get_line(line)
         return self._skipped.read(key, partial(self._make, key, location))
 
@@ -110,7 +110,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         raise NotImplementedError
 
     def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Read the lengths of the utterances from a file of lines ``<utterance> <length>``."""
+        """Read the lengths of the utterances, of the type ``type_of``, from a file of lines ``<key> <length>``."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
@@ -200,6 +200,9 @@ class FeatureDataset(_KeyedDataset):
         Args:
             utt2num_frames: path of the file ``utt2num_frames``, or of a data directory that contains the file. None
                 reads the headers of all features.
+
+        Raises:
+            ArkError: a file cannot be read, or lacks an utterance.
         """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._read_lengths(find_file(utt2num_frames, "utt2num_frames"), int)]
@@ -338,7 +341,16 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled."""
+        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled.
+
+        Args:
+            key: key of the utterance.
+            rate: sampling rate of the recording in Hz.
+            seed: seed of the utterance, which determines its speed.
+
+        Raises:
+            AudioError: a sampling rate is not a whole number.
+        """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         played = rate if speed == 1 else float(round(rate * speed))
         if played == target:
@@ -366,7 +378,9 @@ class WaveDataset(_KeyedDataset):
                 command that a recording comes from.
 
         Raises:
-            AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``.
+            AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``; or the audio cannot be
+                resampled, or has several channels and ``channel`` is None.
+            ArkError: a file cannot be read, or lacks an utterance.
         """
         if utt2dur is not None:
             if self._rate is None:
@@ -412,12 +426,17 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
-    """Return one channel of the recording ``wave``, cut to the segment if there is one. Check ``channel``."""
+    """Return one channel of the recording ``wave``, cut to the segment if there is one.
+
+    Raises:
+        AudioError: the channel does not exist, or is None for a recording with several channels.
+        ArkError: the segment cannot be cut.
+    """
     if segment is not None:
         return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
     channels = len(wave.samples)
     if channel is None and channels > 1:
-        raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
+        raise AudioError(f"{key}: the audio has {channels} channels: pass a channel from 0 to {channels - 1}")
     chosen = channel or 0
     if not 0 <= chosen < channels:
         raise AudioError(f"{key}: channel={chosen} does not exist: pass a channel from 0 to {channels - 1}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.torch.data.annotations import Annotations
 from kaldi_compat.torch.data.arguments import check_whole_number
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
@@ -31,9 +31,13 @@ class Items:
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)
+        if isinstance(self.transform, type):
+            raise OptionError(f"transform={self.transform.__name__} is a class: pass {self.transform.__name__}(...)")
+        if self.transform is not None and not callable(self.transform):
+            raise OptionError(f"transform must be a function, not {type(self.transform).__name__}")
 
     def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Return an utterance. The function ``read`` reads its input, and takes the seed of the utterance.
+        """Return an utterance. The function ``read`` takes the seed of the utterance, and reads the input.
 
         Raises:
             KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
@@ -54,7 +58,11 @@ class Items:
             return utterance
 
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
-        """Cut input, alignment and posteriors to the shortest of them, as Kaldi does with --length-tolerance."""
+        """Cut input, alignment and posteriors to the shortest of them, as Kaldi does with --length-tolerance.
+
+        Raises:
+            KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
+        """
         alignment, posteriors = utterance.alignment, utterance.posteriors
         lengths = {"input": len(utterance.input)}
         if alignment is not None:
@@ -95,7 +103,7 @@ class ItemAttributes:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the random numbers of utterances, and the order of an ArchiveDataset.
 
-        It takes effect in persistent workers as well.
+        The new epoch takes effect in persistent workers as well.
         """
         self._items.seeds.epoch = epoch
 
@@ -128,7 +136,7 @@ def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> K
 
 
 def describe(items: Items) -> str:
-    """Describe the targets and the transform of a data set, for its ``repr``."""
+    """Return the end of the ``repr`` of a data set, such as ", with speaker"; "" without targets and transform."""
     targets = ", ".join(items.annotations)
     phrases = [f"with {targets}"] if targets else []
     if items.transform is not None:

@@ -70,7 +70,10 @@ class FeaturesOnDevice:
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._loader:
             if batch.inputs.ndim != 2:
-                raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
+                raise KaldiCompatError(
+                    f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}: "
+                    "pass a loader of audio, such as a WaveDataset without feature="
+                )
             moved = batch.to(self._device)
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:
@@ -84,7 +87,11 @@ class FeaturesOnDevice:
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut features and targets of each utterance to the shorter of the two."""
+    """Cut features and targets of each utterance to the shorter of the two lengths.
+
+    Raises:
+        KaldiCompatError: the lengths, ``batch.lengths`` and ``targets`` (B,), differ by more than ``tolerance`` frames.
+    """
     frames = torch.minimum(batch.lengths, targets)
     longest = int(frames.max())
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):

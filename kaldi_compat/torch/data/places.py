@@ -24,7 +24,7 @@ def find_script(file: Path) -> Path:
     table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
     if table is not None and table.kind == "ark":
         advice = "pass its script file; for features, ArchiveDataset reads archives in order"
-        raise KaldiCompatError(f"{file!r} is an archive, which cannot be accessed by number: {advice}")
+        raise KaldiCompatError(f"{file!r} is an archive, which cannot be accessed by index: {advice}")
     return file if table is None else table.rxfilename
 
 

@@ -65,9 +65,9 @@ class NoiseAndReverberation:
     ) -> None:
         if noises is None and impulse_responses is None:
             raise OptionError("pass noises='noise/wav.scp' or impulse_responses='rirs/wav.scp'")
-        for probability in (noise_probability, reverberation_probability):
+        for name, probability in (("noise", noise_probability), ("reverberation", reverberation_probability)):
             if not 0 <= probability <= 1:
-                raise OptionError(f"a probability must lie within 0 to 1, not {probability}")
+                raise OptionError(f"{name}_probability={probability} must lie within 0 to 1")
         if not snrs:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
@@ -92,6 +92,7 @@ class NoiseAndReverberation:
 
         Raises:
             AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.
+            ArkError: a recording cannot be read.
         """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
             described = (

@@ -146,7 +146,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the next iterations. Setting it again changes nothing."""
+        """Set the epoch, which determines the order of the next iterations. The current epoch is no change."""
         if check_whole_number("epoch", epoch) == self._epoch:  # The epoch may have been resumed in the middle.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
@@ -257,7 +257,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
 
     def _move_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
-        """Return the utterances of each bucket, longest first. The limits of buckets change from epoch to epoch."""
+        """Return the utterances of each bucket in random order, starting with the bucket of the longest utterances.
+
+        The limits of the buckets change from epoch to epoch.
+        """
         count = int(np.clip(self._full_batches * _MAX_EXTRA_BATCHES, 1, self._num_buckets))
         ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
         return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
@@ -324,11 +327,18 @@ def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Num
         lengths = (lengths.double() if lengths.is_floating_point() else lengths).numpy()
     elif isinstance(lengths, np.ndarray):
         check_plain(lengths, OptionError)
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except ValueError:  # NumPy raises this error for a ragged list.
+        raise OptionError(
+            "lengths must be a list of numbers, not of lists: pass one length for each utterance"
+        ) from None
     if array.ndim != 1 or not len(array):
         raise OptionError(f"lengths must be a non-empty list of numbers, not an array of shape {array.shape}")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
-        raise OptionError("lengths must be finite numbers >= 0 of frames, samples or seconds")
+        raise OptionError(
+            "lengths must be finite numbers >= 0 of frames, samples or seconds: for a data set, pass data.lengths()"
+        )
     return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
 
 
@@ -347,25 +357,28 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
         (utterances,): positions in ascending order, so the longest utterance has position 0.
     """
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
-    logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_RATIO))
+    log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_RATIO))
     data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
-    roots = np.cumsum(np.sqrt(data * np.append(-np.diff(logs), 0)))
+    roots = np.cumsum(np.sqrt(data * np.append(-np.diff(log_lengths), 0)))
     positions: npt.NDArray[np.float64] = np.repeat(roots / (roots[-1] or 1.0), np.diff(ends, prepend=-1))
     return positions
 
 
-def _split_to_multiple(batches: _Plan, of: int) -> _Plan:
-    """Split large batches until ``of`` divides the number of batches; if all have one utterance, repeat batches."""
+def _split_to_multiple(batches: _Plan, divisor: int) -> _Plan:
+    """Split large batches until ``divisor`` divides the number of batches.
+
+    If all batches have one utterance, batches are repeated instead.
+    """
     starts, ends = batches.starts, batches.ends
-    for _ in range(-len(starts) % of):
+    for _ in range(-len(starts) % divisor):
         sizes = ends - starts
         largest = int(sizes.argmax())
         if sizes[largest] == 1:
             break
         middle = starts[largest] + sizes[largest] // 2
         starts, ends = np.insert(starts, largest + 1, middle), np.insert(ends, largest, middle)
-    whole = -(-len(starts) // of) * of
-    return _Plan(batches.utterances, np.resize(starts, whole), np.resize(ends, whole))
+    count = -(-len(starts) // divisor) * divisor
+    return _Plan(batches.utterances, np.resize(starts, count), np.resize(ends, count))
 
 
 def find_rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:

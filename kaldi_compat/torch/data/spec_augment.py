@@ -27,8 +27,8 @@ class SpecAugment(nn.Module):
         num_time_masks: number of masks of frames.
         time_mask: maximum number of frames in a mask.
         time_mask_ratio: maximum fraction of an utterance's frames in a mask.
-        time_warp: maximum number of frames that a random frame is moved by. Use 0 if there are targets for every frame,
-            such as alignments, because targets are not warped.
+        time_warp: a random frame is moved by less than this number of frames. Use 0 if there are targets for every
+            frame, such as alignments, because targets are not warped.
         fill: value of masked features; None for the mean of each column over the frames of the utterance.
 
     Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
@@ -75,24 +75,31 @@ class SpecAugment(nn.Module):
     def forward(
         self, features: Tensor, lengths: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Mask and warp features, and return features of the same shape.
+        """Mask and warp features. In evaluation mode, return the features unchanged.
 
         Args:
             features: ``(frames, dim)`` or ``(B, frames, dim)``.
             lengths: ``(B,)``: number of frames of each utterance; None if there is no padding.
             generator: source of the random numbers; torch's global generator on the CPU if None.
 
+        Returns:
+            Features of the same shape.
+
         Raises:
             FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
             OptionError: ``generator`` has a wrong type.
         """
         if not isinstance(features, Tensor):
-            raise FeatureError(f"features must be a tensor, not {type(features).__name__}")
+            raise FeatureError(
+                f"features must be a tensor, not {type(features).__name__}: convert them with torch.as_tensor"
+            )
         check_plain(features, FeatureError)
         if features.ndim not in (2, 3):
-            raise FeatureError(f"features must have the shape (frames, dim) or (B, frames, dim), not {features.shape}")
+            raise FeatureError(
+                f"features must have the shape (frames, dim) or (B, frames, dim), not {tuple(features.shape)}"
+            )
         if not features.is_floating_point():
-            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
+            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: convert them")
         if not self.training:
             return features
         batch = features if features.ndim == 3 else features[None]
@@ -147,9 +154,13 @@ def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
 
 
 def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
-    """Move a random frame of each utterance, and interpolate the frames before and after it linearly.
+    """Move a random frame of each utterance, and interpolate the frames before and after this frame linearly.
 
-    ``frames`` ``(rows, 1)`` are numbers of frames, and ``draws`` ``(rows, 2)`` are uniform numbers.
+    Args:
+        batch: features, ``(rows, longest, dim)``.
+        frames: ``(rows, 1)``: number of frames of each utterance.
+        draws: ``(rows, 2)``: uniform numbers that determine the frame and its shift.
+        max_shift: the frame is moved by less than this number of frames.
     """
     last = frames - 1
     margin = (last // 2).clamp(0, max_shift)

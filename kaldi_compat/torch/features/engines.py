@@ -50,8 +50,8 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
     """Return a plain tensor on a CPU as an array, int16 or float32, or None if NumPy cannot take the tensor's place.
 
-    NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if nothing
-    records its operations, which ``recorded`` says, and its precision is at most single.
+    NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if it is dense,
+    nothing records its operations (see ``recorded``), and its precision is at most single.
     """
     if (
         not recorded.traced_or_differentiated

@@ -72,7 +72,8 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             frames after it are zero. For a list, a list of features.
 
         Raises:
-            AudioError: the samples have a wrong shape or type, or the lengths do not match the samples.
+            AudioError: the samples have a wrong shape or type, are not finite or too loud (which is checked on a CPU
+                only), or the lengths do not match the samples.
             KaldiCompatError: a compiled, exported, traced or mapped model has ``simulate_first_pass_online``.
         """
         check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
@@ -209,6 +210,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
         Raises:
             FeatureError: the features have a wrong shape, a pitch is not positive, or the lengths do not match.
+            OptionError: ``generator`` has a wrong type.
         """
         if not isinstance(features, Tensor):
             utterances = check_list(features, lengths, ("frames", "2"), Tensor, FeatureError)

@@ -196,7 +196,11 @@ class _WithStatistics(PostProcessing):
     _advice = ""  # End of the error message for statistics of a wrong shape, such as those of several utterances.
 
     def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
-        """Return statistics as a matrix (2, dim + 1) in double precision."""
+        """Return statistics as a matrix (2, dim + 1), or (1, dim + 1) without variances, in double precision.
+
+        Raises:
+            FeatureError: the statistics have a wrong shape, or are invalid for ``options``.
+        """
         refuse_tables(statistics)
         values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
         matrix = torch.from_numpy(np.array(values, np.float64))

@@ -54,6 +54,6 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         raise AudioError(f"samples must be a tensor, not {type(samples).__name__}: pass torch.as_tensor(samples)")
     check_samples(samples)
     if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
-        raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in!r} and {rate_out!r}")
+        raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in} and {rate_out}")
     samples = samples if samples.dtype == torch.float64 else samples.float()
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))

@@ -151,8 +151,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Compute the features of audio.
 
         Args:
-            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), or a list
-                of 1-D tensors of any lengths. float64 is computed in float64, everything else in float32.
+            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): (T,), (B, T), an
+                :class:`io_ark.Wave`, or a list of 1-D tensors of any lengths or of waves. float64 is computed in
+                float64, everything else in float32.
             lengths: number of samples in each row of (B, T), a tensor or a list. The samples after a row's length are
                 ignored. For a GPU, pass a list or a tensor on the CPU, because Kaldi's noise waits for lengths on the
                 GPU.
@@ -165,9 +166,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             frames after it are zero. For a list, a list of features.
 
         Raises:
-            AudioError: the samples have a wrong shape or type, or lengths or VTLN factors do not match the samples.
-            OptionError: a VTLN factor is not a number, or moves mel bins out of their range, or ``generator`` has a
-                wrong type.
+            AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN
+                factors do not match the samples.
+            OptionError: a VTLN factor is not a number, or moves mel bins out of their range, ``generator`` has a wrong
+                type, or the requested engine cannot compute the features.
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
@@ -229,7 +231,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
-        """Compute the features of utterances (T,). The exact engine computes them as one batch."""
+        """Compute the features of utterances (T,), as one batch if the exact engine computes all utterances."""
         if {
             choose_engine(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
         } != {"exact"}:
@@ -280,7 +282,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _compute_in_blocks(
         self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing
     ) -> Tensor:
-        """Call :meth:`_compute_frames` with blocks of frames (rows, frames, size) that fit the cache or the device."""
+        """Compute the features of frames (rows, frames, size) by :meth:`_compute_frames`.
+
+        Long input is divided into blocks, which fit into the cache of a CPU or the memory of a device.
+        """
         rows, count, _ = frames.shape
         if recorded.traced_or_differentiated or frames.numel() == 0:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
@@ -293,7 +298,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if block >= count:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
         blocks = [slice(start, start + block) for start in range(0, count, block)]
-        features = [self._compute_frames(frames[:, p], None if noise is None else noise(p), banks) for p in blocks]
+        features = [
+            self._compute_frames(frames[:, part], None if noise is None else noise(part), banks) for part in blocks
+        ]
         return torch.cat(features, 1)
 
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
@@ -309,7 +316,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
-        """Check lengths. A list or a tensor on the CPU stays there; other lengths move to the samples' device."""
+        """Check the lengths, and move them to the device of the samples, except lengths on the CPU in eager mode."""
         if isinstance(samples, np.ndarray):
             return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"

@@ -206,10 +206,10 @@ def _find_fault(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> str:
-    """Return the fault of the kernels for a call, or an empty string. A variant of a kernel is tested on first use.
+    """Return the reason why the kernels fail for a call, or an empty string. A kernel is tested before its first use.
 
     The test fails if there is no C compiler, which Triton needs, or the GPU is not supported, and it detects faults of
-    compilers and drivers.
+    compilers and drivers. It cannot run while a CUDA graph is captured. For errors, see :func:`describe_fault`.
     """
     variant = _classify_call(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
@@ -283,7 +283,7 @@ def describe_fault(error: Exception, device: torch.device) -> str:
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if this process can no longer use a GPU, for example after an illegal memory access. Wait for it."""
+    """Wait for a GPU, and return True if this process can no longer use it, as after an illegal memory access."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)

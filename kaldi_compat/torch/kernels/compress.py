@@ -65,9 +65,10 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 @triton.jit
 def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
-    """Return the minimum and the range of matrix number ``utterance`` from the results of :func:`ranges_kernel`.
+    """Return the minimum and the range of the matrix of an utterance from the results of :func:`ranges_kernel`.
 
-    The range is not finite if the matrix cannot be compressed. GROUPS is ``groups``, rounded up to a power of two.
+    The range is not finite if the matrix cannot be compressed. ``utterance`` is the index of the matrix, ``groups`` the
+    number of groups of columns, and GROUPS this number, rounded up to a power of two.
     """
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
@@ -116,12 +117,13 @@ def speech_kernel(
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): minimum and range of each matrix.
-        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers: minimum, quartiles and maximum of each
-            column, as 16-bit steps on the scale of the matrix.
+        headers: float32 (utterances, 2), written: minimum and range of each matrix.
+        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers, written: minimum, quartiles and maximum
+            of each column, as 16-bit steps on the scale of the matrix.
         steps: int16, scratch memory: for each utterance ``tl.num_programs(1) * COLUMNS`` rows, whose length is the
             number of frames, rounded up to a multiple of FRAMES.
-        codes: uint8, (dim, frames) for each utterance.
+        codes: uint8, written: (dim, frames) for each utterance.
+        FRAMES, COLUMNS, GROUPS: see :func:`ranges_kernel` and :func:`load_range`.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -212,13 +214,13 @@ def speech_kernel(
         in_2 = value < value_2
         bottom = tl.where(in_1, value_0, tl.where(in_2, value_1, value_2))
         top = tl.where(in_1, value_1, tl.where(in_2, value_2, value_3))
-        number = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
+        num_steps = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
         base = tl.where(in_1, 0, tl.where(in_2, 64, 192))
         # If the two highest limits are equal in float32, Kaldi's conversion of the quotient overflows to 0 steps.
         height = tl.where(top > bottom, top - bottom, tl.where(in_1, top - bottom, INFINITY))
         # Half steps are counted and truncated, which rounds a quotient of exactly half a step up.
-        halves = tl.div_rn(value - bottom, height) * number * 2.0
-        halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * number).to(tl.int32)
+        halves = tl.div_rn(value - bottom, height) * num_steps * 2.0
+        halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * num_steps).to(tl.int32)
         code = base + ((halves + 1) >> 1)
         to = column * count + frame
         tl.store(codes + to, code.to(tl.uint8), mask=inside)
@@ -247,10 +249,12 @@ def integers_kernel(
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): minimum and range of each matrix.
-        codes: uint8, or int16 with the bits of unsigned integers; (frames, dim) for each utterance.
+        headers: float32 (utterances, 2), written: minimum and range of each matrix.
+        codes: uint8, or int16 with the bits of unsigned integers, written: (frames, dim) for each utterance.
         low: value of code 0 if FIXED; otherwise, the minimum of the matrix is used.
         width: range of the codes if FIXED; otherwise, the range of the matrix is used.
+        TOP: largest code, 255 or 65535.
+        FRAMES, COLUMNS, GROUPS: see :func:`ranges_kernel` and :func:`load_range`.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)

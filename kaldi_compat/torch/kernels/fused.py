@@ -35,7 +35,7 @@ def sum_filters(
     spectra,
     first_bins,
     weights,
-    number,
+    frame_banks,
     begin,
     end,
     bank_bands,
@@ -51,7 +51,7 @@ def sum_filters(
         spectra: address of the spectra of the frames, in rows of ROW numbers.
         first_bins: (bands,): first FFT bin of the filter of each band in the first bank, a multiple of 4.
         weights: rows of (GROUP, 4) weights, for four bins of each band of a group.
-        number: index of the bank of each frame, a tuple.
+        frame_banks: index of the bank of each frame, a tuple.
         begin: first row of the weights of the group in the first bank.
         end: end of the rows of the group in the first bank.
         bank_bands: number of bands in a bank.
@@ -63,9 +63,9 @@ def sum_filters(
     filters = ()
     total = ()
     for f in tl.static_range(FRAMES):
-        first = tl.multiple_of(tl.load(first_bins + number[f] * bank_bands + lane), 4)
+        first = tl.multiple_of(tl.load(first_bins + frame_banks[f] * bank_bands + lane), 4)
         at += (spectra + f * ROW + first[:, None] + four,)
-        filters += (weights + ((number[f] * bank_rows + begin) * GROUP + lane)[:, None] * 4 + four,)
+        filters += (weights + ((frame_banks[f] * bank_rows + begin) * GROUP + lane)[:, None] * 4 + four,)
         total += (tl.zeros((GROUP, 4), tl.float32),)
     for _ in tl.range(to_index(end - begin)):
         sums = ()
@@ -190,14 +190,14 @@ def feature_kernel(
         store_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
         if MEL:
             tl.debug_barrier()  # The sums read spectra that other lanes have written.
-            number = ()
+            frame_banks = ()
             for f in tl.static_range(FRAMES):
-                number += (tl.load(banks + tl.minimum(first_frame + f, end_frame - 1)) if BANKS else 0,)
+                frame_banks += (tl.load(banks + tl.minimum(first_frame + f, end_frame - 1)) if BANKS else 0,)
             group = 0
             while group < num_groups:
                 begin = tl.load(group_rows + group)
                 total = sum_filters(
-                    own, first_bins + group * GROUP, weights, number, begin, tl.load(group_rows + group + 1),
+                    own, first_bins + group * GROUP, weights, frame_banks, begin, tl.load(group_rows + group + 1),
                     num_groups * GROUP, bank_rows, FRAMES, ROW, GROUP, BANKS,
                 )  # fmt: skip
                 band = group * GROUP + tl.arange(0, GROUP)

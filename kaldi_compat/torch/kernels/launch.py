@@ -185,8 +185,19 @@ def make_kernel_options(
 ) -> dict[str, Any]:
     """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
 
-    ``energy`` is 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
-    ``ragged``, ``wide`` and ``banks`` stand for rows of different lengths, 64-bit indices, and several filter banks.
+    Args:
+        module: the feature.
+        ragged: True for rows of different lengths.
+        energy: 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+        noise: ``Noise.kind``.
+        wide: True for 64-bit indices.
+        banks: True for several filter banks.
+
+    Returns:
+        SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
+        in samples; A and LANES are the numbers in ``SHAPES``, FRAMES is the number of frames that a program computes at
+        a time, and ROW the length of a row of spectra. With MAGNITUDE, spectra are magnitudes instead of powers; with
+        MEL, mel energies are computed, and with LOG their logs.
     """
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -231,7 +242,11 @@ def _count_programs(device: torch.device, points: int) -> int:
 
 
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
-    """Return the number of programs of one warp, for an FFT of ``points``, that fit the registers of a multiprocessor.
+    """Return the number of programs of one warp that a multiprocessor can run at the same time.
+
+    Args:
+        capability: compute capability of the GPU.
+        points: number of points of the FFT, which decides the number of registers.
 
     >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)
@@ -354,11 +369,11 @@ def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTa
 def _select_filters(
     module: Feature, spans: Spans, frames: int, device: torch.device
 ) -> tuple[BandFilters, Tensor | None]:
-    """Return filter banks, and the number of each frame's bank (int32), or None if there is only one bank."""
+    """Return filter banks, and the index of the bank of each frame, int32 (frames,). None if there is only one bank."""
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
-    filters, numbers = _get_filter_table(type(module), module.options, device).find(spans.warps)
-    banks = np.repeat(numbers, np.diff(spans.firsts, append=frames))
+    filters, span_banks = _get_filter_table(type(module), module.options, device).find(spans.warps)
+    banks = np.repeat(span_banks, np.diff(spans.firsts, append=frames))
     return filters, to_device(torch.from_numpy(banks), device)
 
 

@@ -174,11 +174,13 @@ def load_samples(
 ):
     """Load samples J LANES + lane - BACK of frames as float32 (FRAMES, LANES).
 
-    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
+    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it. With
+    REFLECTED, the audio is reflected at the ends of the row.
 
     Args:
-        audio, at, length: (FRAMES, 1): address and length of each frame's row, and its first sample in the row.
-        lane, scale: numbers of the lanes, (1, LANES); factor on the samples, used with SCALED.
+        audio, at, length: (FRAMES, 1): address of the row of each frame, index in the row of the first sample of the
+            frame, and length of the row.
+        lane, scale: indices of the lanes, (1, LANES); factor on the samples, used with SCALED.
     """
     n = J * LANES + lane
     offset = J * LANES - BACK

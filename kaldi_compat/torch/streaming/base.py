@@ -19,7 +19,7 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
-from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_samples, make_chunk_error
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
@@ -55,7 +55,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
 
     Raises:
-        AudioError: the chunk is not a tensor of a valid shape, or a length is invalid.
+        AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
+            slots.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
@@ -125,8 +126,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
-                f"a chunk for {self.slots} slots must have the shape ({self.slots}, T{', dim' * self.item_axes}), "
-                f"not {tuple(chunk.shape)}"
+                f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
+                f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}"
             )
         self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
@@ -137,20 +138,26 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         __call__ = _take
 
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
-        """Return the lengths (slots,) as an array; ``width`` for all slots if None. Raise AudioError for others."""
+        """Return the lengths (slots,) as an array, which holds ``width`` for all slots if ``lengths`` is None.
+
+        Raises:
+            AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
+        """
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
             check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
-        counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
-        if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
-            raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
-        return counted
+        items = np.broadcast_to(np.int16(0), (self.slots, width))
+        return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
     def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+        """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
         if isinstance(final, bool):
             return np.full(self.slots, final)
-        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+        try:
+            return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+        except (TypeError, ValueError, RuntimeError):
+            raise AudioError(f"final must be a bool, or one bool for each slot, and there are {self.slots}") from None
 
 
 class WindowStream(WindowFlow, Stream[Options]):

@@ -49,13 +49,13 @@ class History:
         column = self.to_column(first)
         return column + torch.arange(count, device=column.device)
 
-    def get_items(self, numbers: Tensor) -> Tensor:
-        """Return the items (slots, n, ...) with the indices ``numbers`` (slots, n). Discarded items are undefined."""
+    def get_items(self, indices: Tensor) -> Tensor:
+        """Return the items (slots, n, ...) with these indices (slots, n). Discarded items are undefined."""
         assert self._items is not None
         if self._items.shape[1] == 0:
-            return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
+            return self._items.new_zeros(*indices.shape, *self._items.shape[2:])
         start, seam = self.to_column(self.start), self.to_column(self._seam)
-        column = torch.where(numbers < seam, numbers - start, self._width + numbers - seam)
+        column = torch.where(indices < seam, indices - start, self._width + indices - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)

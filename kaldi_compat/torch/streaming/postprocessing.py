@@ -58,9 +58,9 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self.history.number_items(first - self._left, self._left + count + self._right)
+        indices = self.history.number_items(first - self._left, self._left + count + self._right)
         last = self.history.to_column(np.maximum(self.history.end - 1, 0))
-        return self._compute_inside(self.history.get_items(torch.minimum(numbers.clamp(min=0), last)))
+        return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):
@@ -136,13 +136,13 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
 
 def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gather the input of ``count`` frames from frame ``first`` on.
+    """Gather the input for computing the ``count`` frames from frame ``first`` (slots,) on.
 
     Returns:
         start: (slots, 1): index of the first stored frame.
-        times: (slots, count): indices of the frames to compute.
+        times: (slots, count): indices of the frames to compute, clipped to the last received frame.
         frames: (slots, width, dim): all stored frames.
-        now: (slots, count, dim): the frames with the indices ``times``.
+        current: (slots, count, dim): the frames with the indices ``times``.
     """
     start = history.to_column(history.start)
     times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)

@@ -51,8 +51,8 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         start = history.to_column(first * stride - self._left)
         offsets = torch.arange(count, device=start.device)[:, None] * stride
         offsets = (offsets + torch.arange(stack, device=start.device)).flatten()
-        numbers = torch.minimum((start + offsets).clamp(min=0), history.to_column(np.maximum(history.end - 1, 0)))
-        frames = history.get_items(numbers)
+        indices = torch.minimum((start + offsets).clamp(min=0), history.to_column(np.maximum(history.end - 1, 0)))
+        frames = history.get_items(indices)
         return frames.reshape(self.slots, count, stack * frames.shape[-1])
 
 
@@ -84,8 +84,8 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history
         frames = history.get_items(history.number_items(first * self.options.size, count * self.options.size))
-        left = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
-        return stack_frames(frames, self.options, lengths=left)
+        available = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
+        return stack_frames(frames, self.options, lengths=available)
 
 
 class FrameStream(Stream[Any]):

@@ -35,7 +35,7 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
     # unsafe=True skips the check of the lengths, which would wait for the device.
     span_lengths, spans_per_utterance, frames = (
-        to_device(torch.from_numpy(numbers), features.device) for numbers in (lengths, spans, counts)
+        to_device(torch.from_numpy(values), features.device) for values in (lengths, spans, counts)
     )
     sums = torch.segment_reduce(features, "sum", lengths=span_lengths, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=spans_per_utterance, unsafe=True)

@@ -41,8 +41,8 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     for i in range(len(lpc)):
         latest = -(i + 1) * lpc[i] - (lpc[:i] * weighted).sum(0)
         weighted = torch.cat((latest.unsqueeze(0), weighted))
-    numbers = torch.arange(1, len(lpc) + 1, device=lpc.device, dtype=lpc.dtype)
-    return weighted.flip(0).movedim(0, -1) / numbers
+    orders = torch.arange(1, len(lpc) + 1, device=lpc.device, dtype=lpc.dtype)
+    return weighted.flip(0).movedim(0, -1) / orders
 
 
 def place_first_coefficient(
@@ -64,5 +64,5 @@ def place_first_coefficient(
         first = cepstra[..., :1] * scale_of_c0
     else:
         first = floor_energy(log_energy, energy_floor).unsqueeze(-1)
-    others = cepstra[..., 1:]
-    return torch.cat((others, first) if htk_order else (first, others), -1)
+    higher = cepstra[..., 1:]
+    return torch.cat((higher, first) if htk_order else (first, higher), -1)

@@ -38,7 +38,7 @@ class PitchTables(NamedTuple):
 
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
-        """Return the tables on the CPU."""
+        """Return the tables of a tracker as tensors on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
         tables = (
@@ -113,7 +113,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
-        """Return the schedules of utterances.
+        """Return the numbers of frames and samples of utterances, whose audio arrives in chunks as in Kaldi's tracker.
 
         Args:
             lengths: ``(B,)``: number of samples of each utterance.
@@ -122,7 +122,7 @@ class Schedule(NamedTuple):
             constants: constants of the tracker.
         """
         samples_in = lengths[:, None]
-        numbers = torch.arange(0, frames, device=lengths.device)
+        frame_indices = torch.arange(0, frames, device=lengths.device)
         end = constants.count_resampled(samples_in, finished=True)
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
@@ -132,13 +132,13 @@ class Schedule(NamedTuple):
         ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
         received = torch.cat((received, end), -1)
         if constants.ballast_online:
-            ends = constants.start + constants.shift * numbers + constants.span
+            ends = constants.start + constants.shift * frame_indices + constants.span
             return cls(ready[:, -1], torch.minimum(ends, end), 0 * lengths, end[:, 0])
         limit = max(0, constants.recompute_frame)
         recomputed = ready[:, -1].clip(None, limit)
         reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
         better = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _find_received_samples(received, ready, numbers), recomputed, better)
+        return cls(ready[:, -1], _find_received_samples(received, ready, frame_indices), recomputed, better)
 
 
 def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> T
 
 
 def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
-    """Compute the number of frames in integer arithmetic, for sizes that may be symbols of a compiler.
+    """Compute the number of frames of ``samples`` samples in integer arithmetic, which may be a compiler's symbol.
 
     For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
     (35 minutes) and more.
@@ -234,11 +234,11 @@ def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
     """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
-    wide, number = signal.double(), counts.double()
+    wide = signal.double()
 
     def average_first(x: Tensor) -> Tensor:
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
-        return sums / number
+        return sums / counts.double()
 
     return average_first(wide * wide) - average_first(wide) ** 2
 

@@ -62,14 +62,20 @@ def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) 
 
 
 def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """Return states (frames, B) for local costs (frames, B, states), step costs (states, states), last (frames, B)."""
+    """Return the states (frames, B) of the cheapest paths.
+
+    Args:
+        local: (frames, B, states): cost of each state in each frame.
+        steps: (states, states): cost of a step between two states.
+        last: (frames, B): mask of the last frame of each utterance.
+    """
     costs = local.new_zeros(local.shape[1:])
     predecessors: list[Tensor] = []
     best: list[Tensor] = []
     for frame in range(local.shape[0]):
-        costs, before, lowest = _step_forward(costs, local[frame], steps)
+        costs, before, best_state = _step_forward(costs, local[frame], steps)
         predecessors.append(before)
-        best.append(lowest)
+        best.append(best_state)
     state = torch.zeros_like(last[0], dtype=torch.long)
     path: list[Tensor] = []
     for frame in range(local.shape[0] - 1, -1, -1):

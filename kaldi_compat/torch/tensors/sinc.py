@@ -44,8 +44,8 @@ def _gather_taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
     if filters.phases == 1:
         return samples.unfold(-1, taps, filters.period)[..., None, :]
     periods = (samples.shape[-1] - filters.reach) // filters.period + 1
-    numbers = torch.arange(0, periods, device=samples.device)
-    begin = filters.period * numbers[:, None] + convert_like(filters.starts, samples)
+    period_indices = torch.arange(0, periods, device=samples.device)
+    begin = filters.period * period_indices[:, None] + convert_like(filters.starts, samples)
     # index_select copies whole rows, which is faster than indexing with a tensor.
     rows = samples.unfold(-1, taps, 1).index_select(-2, begin.flatten())
     return rows.reshape(*samples.shape[:-1], periods, filters.phases, taps)

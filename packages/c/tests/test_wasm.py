@@ -164,18 +164,18 @@ def test_statistics_and_chunks() -> None:
 
 
 MISTAKES = {
-    'await K.Fbank.fromPreset("whisper")': "whisper: no option or preset has this name",
+    'await K.Fbank.fromPreset("whisper")': "this name: use those of Options and presetNames()",
     "await K.Fbank.create({ num_mel_bin: 80 })": "num_mel_bin=80: no option or preset has this name",
     "await K.Fbank.create({ num_mel_bins: 80.5 })": "num_mel_bins=80.5: an option is not a finite number",
     "await K.Fbank.create({ sample_frequency: NaN })": "sample_frequency=NaN: an option is not a finite number",
     "await K.Fbank.create({ sample_frequency: 0 })": "sample_frequency must be positive",
     "await K.Fbank.create({ num_mel_bins: 1000 })": "a mel bin holds no bin of the FFT",
-    'await K.Fbank.fromPreset("paraformer")': "the model's statistics are missing",
+    'await K.Fbank.fromPreset("paraformer")': "set shift and scale, or statistics to null",
     "(await K.Fbank.create()).compute([1, 2, 3])": "samples must be a Float32Array in -1 to 1, or an Int16Array",
     "(await K.Fbank.create()).compute()": "samples must be a Float32Array in -1 to 1, or an Int16Array",
     "(await K.Fbank.create()).compute(new Float32Array(0))": "the audio has no samples",
     "(await K.Fbank.create()).compute(new Float32Array(1000).fill(NaN))": "the audio holds NaN or infinity",
-    '(await K.Fbank.fromPreset("wespeaker")).accept(new Float32Array(9))': "a step needs the whole utterance",
+    '(await K.Fbank.fromPreset("wespeaker")).accept(new Float32Array(9))': "the whole utterance: use compute(),",
 }
 
 

@@ -4,6 +4,7 @@
 import { PRESETS } from "./kaldi_features.presets.js";
 
 const MAX_MEMORY_BYTES = 2 ** 32 - 2 ** 17;
+const NAMES = [["kf_options", "Options"], ["kf_preset_name()", "presetNames()"], ["kf_compute()", "compute()"], ["to NULL", "to null"]];
 
 /** A status of the library other than KF_OK, or a file that cannot be loaded. */
 export class KaldiFeaturesError extends Error {
@@ -83,8 +84,12 @@ class Core {
     return text;
   }
 
+  /** Throw an error for a status of the C library, with JavaScript's names in place of the names of C. */
   check(status, about = "") {
-    if (status) throw new KaldiFeaturesError(about + this.string(this.functions.kf_strerror(status)), status);
+    if (!status) return;
+    let text = this.string(this.functions.kf_strerror(status));
+    for (const [inC, here] of NAMES) text = text.replaceAll(inC, here);
+    throw new KaldiFeaturesError(about + text, status);
   }
 }
 

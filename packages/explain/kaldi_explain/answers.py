@@ -50,7 +50,7 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer that completes the result of a search.
+    """Complete the result of a search: explain noise and pitch, and name what is not explained or is a guess.
 
     Args:
         finder: the search that found the attempt.
@@ -60,17 +60,17 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
-    others = np.flatnonzero(~_find_covered_columns(sheet))
+    other_columns = np.flatnonzero(~_find_covered_columns(sheet))
     answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), [settled.rounding])
     if answer.is_certain:
         answer = replace(
             answer, unexplained=[*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
         )
     elif attempt.cost < THRESHOLDS.unlike:
-        answer = _complete_uncertain(finder, attempt, answer, tolerance, is_whole=not len(others))
-    if answer.is_certain and len(others) and not answer.unexplained:
-        pitch = _describe_pitch(settled, sheet, others)
-        unexplained = [] if pitch else [arrangements.describe_spans(others, "column")]
+        answer = _complete_uncertain(finder, attempt, answer, tolerance, is_whole=not len(other_columns))
+    if answer.is_certain and len(other_columns) and not answer.unexplained:
+        pitch = _describe_pitch(settled, sheet, other_columns)
+        unexplained = [] if pitch else [arrangements.describe_spans(other_columns, "column")]
         answer = replace(answer, words=[*answer.words, pitch], unexplained=unexplained)
     if not answer.is_certain:
         certain, guessed = _split_settings(attempt, answer.settled.candidate, finder.budget)
@@ -83,8 +83,9 @@ def _complete_uncertain(
 ) -> Answer:
     """Return the answer for features that explain only a part of the array.
 
-    If dithering explains the difference, the answer describes the noise. Otherwise, the answer is restricted to the
-    columns that are explained, and is certain if all other differences have a named place.
+    If dithering explains the difference, the answer describes the noise. Otherwise, an answer that is near the array is
+    restricted to the columns that are explained exactly, if ``is_whole`` says that features cover all columns. The
+    answer is certain if all remaining differences have a named place.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # Options may imitate noise: a floor raises quiet bins as noise does.
@@ -145,7 +146,10 @@ def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the best features and the features with which the search began, settled without dithering noise."""
+    """Yield the candidate of the attempt and the first two candidates of the search, settled without dithering noise.
+
+    Each candidate is followed by its framings with ``snip_edges=True``. Candidates of other sheets are skipped.
+    """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
         if start.search.sheet is sheet:
@@ -180,7 +184,10 @@ def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) ->
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Return the features for the exactly explained columns, if they are at least a quarter of all columns."""
+    """Return the features for the exactly explained columns only.
+
+    Return ``settled`` if these are all columns or less than a quarter, or if their features are not within tolerance.
+    """
     first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)]
     good = np.array(costs) < THRESHOLDS.same
@@ -237,14 +244,15 @@ def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tup
 
     An option is certain if every other value that the search tries increases the cost by half or more. At a higher cost
     than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option is then certain only if the
-    features of other values cannot be compared with the array, such as a number of mel bins.
+    features of other values cannot be compared with the array, such as a number of mel bins. Options that settling has
+    changed are guesses, and so are options for which no time is left.
     """
     candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.default(name)]
-        others = (candidate.change({name: value}) for value in values if value != candidate.value(name))
-        costs = map(attempt.search.measure, budget.limit(others))
+        variations = (candidate.change({name: value}) for value in values if value != candidate.value(name))
+        costs = map(attempt.search.measure, budget.limit(variations))
         is_changed = settled.value(name) != candidate.value(name)
         if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))

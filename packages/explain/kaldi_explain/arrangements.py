@@ -63,7 +63,10 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     Raises:
         FeatureError: the array is not numeric, does not have two dimensions, is empty, or contains NaN or infinity.
     """
-    array, repairs = np.asarray(features), []
+    try:
+        array, repairs = np.asarray(features), list[str]()
+    except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
+        raise FeatureError(f"features must be an array (frames, dim) of numbers: {error}") from None
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
@@ -118,11 +121,11 @@ def find_informative(target: Doubles) -> tuple[Mask, Mask]:
     A row or column of one value, or a copy of a neighboring row, does not depend on audio: it was masked or padded, or
     is digital silence.
     """
-    moving = np.ptp(target, axis=0) > 0
+    is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
     rows = ~(np.append(repeats, False) | np.append(False, repeats))
-    rows &= np.ptp(target[:, moving], axis=1) > 0 if moving.sum() > 1 else True
-    columns = moving & (np.ptp(target[rows], axis=0) > 0) if rows.any() else moving
+    rows &= np.ptp(target[:, is_varying], axis=1) > 0 if is_varying.sum() > 1 else True
+    columns = is_varying & (np.ptp(target[rows], axis=0) > 0) if rows.any() else is_varying
     return rows, columns
 
 
@@ -149,13 +152,19 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 
 
 def list_arrangements(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements that an array may have according to its numbers."""
+    """Return the arrangements that the numbers of an array suggest.
+
+    :data:`PLAIN` is not returned if columns repeat neighboring frames or are deltas of other columns.
+    """
     derived = [*_list_stacked(target), *_list_with_deltas(target)]
     return derived or [*_list_joined(target), PLAIN]
 
 
 def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of stacked neighboring frames that overlap (low frame rate, splicing)."""
+    """Yield the first arrangement of overlapping stacked frames (low frame rate, splicing) that fits the array.
+
+    A second arrangement has the same number of frames and stride, but no padding.
+    """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
         dim, remainder = divmod(columns, stack)
@@ -208,7 +217,7 @@ def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
 
 
 def _list_with_deltas(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of features followed by deltas."""
+    """Yield the first arrangement of features followed by deltas that fits the array: Kaldi's, then torchaudio's."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -253,7 +262,7 @@ def may_be_deltas(target: Doubles) -> bool:
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list[Arrangement]:
-    """Return the sliding-window normalizations that an array may have, with the best window of every kind.
+    """Return Kaldi's sliding-window normalizations, each with the window that fits an array best, and the running mean.
 
     Args:
         features: the features (frames, columns) of the whole recording.
@@ -262,22 +271,23 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     """
     running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # In the first half of a long recording, the recording does not truncate the windows of rows.
+    # The end of the sample truncates the windows of its last frames. A long array is therefore compared with the first
+    # half of the sample.
     limit = THRESHOLDS.settled_rows
-    few, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
+    sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
     def cost(window: int, center: bool, norm_vars: bool) -> float:
-        charge(100 + 0.1 * few.size)
-        return measure_distance(*overlap(_make_sliding(window, center, norm_vars).apply(few), goal, start))
+        charge(100 + 0.1 * sample.size)
+        return measure_distance(*overlap(_make_sliding(window, center, norm_vars).apply(sample), goal, start))
 
     arrangements = []
     for center, norm_vars in ((True, False), (False, False), (True, True)):
-        costs = {window: cost(window, center, norm_vars) for window in _list_window_lengths(len(few))}
+        costs = {window: cost(window, center, norm_vars) for window in _list_window_lengths(len(sample))}
         step = 1 << 8
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
-                if 1 < window < len(few) and window not in costs:
+                if 1 < window < len(sample) and window not in costs:
                     costs[window] = cost(window, center, norm_vars)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
         arrangements.append(_make_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
@@ -318,7 +328,7 @@ def _round_to_bfloat16(values: Doubles) -> Doubles:
     return rounded.astype(np.float64)
 
 
-# Functions that round numbers for storage. A second rounding changes nothing.
+# Functions that round numbers for storage. A second rounding changes little or nothing.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
     "stored as bfloat16": _round_to_bfloat16,  # Must precede float16, which has more digits.
@@ -345,8 +355,8 @@ class Storage:
     values: Doubles
 
 
-def storage(target: Doubles) -> Storage:
-    """Return the rounding that an array's numbers show."""
+def find_storage(target: Doubles) -> Storage:
+    """Return the rounding that an array's numbers show. Short arrays and large numbers count as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)  # The middles between neighbors of a sorted column lie between stored levels.
@@ -367,11 +377,14 @@ def _make_rounded(values: Doubles, words: str, step: float) -> Storage:
 
 
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the rounding of integers of both signs: in most languages, two steps around zero become zero."""
+    """Return the storage of integers of both signs, which were rounded to nearest or toward zero.
+
+    Most languages convert to integers by rounding toward zero, which turns all numbers between -1 and 1 into zero.
+    """
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     beside = counts[:2] + counts[3:]
-    is_certain = min(beside) >= 10  # With fewer numbers beside zero, the most usual rounding is assumed.
-    # Rounding toward zero gives two times as many zeros as other numbers.
+    is_certain = min(beside) >= 10  # With fewer numbers beside zero, rounding toward zero is assumed.
+    # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
     if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
         return _make_rounded(target, words, step)
     is_extreme = (target == target.max()) | (target == target.min())  # Extreme values may be clipped.

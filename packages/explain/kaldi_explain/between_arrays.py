@@ -49,7 +49,7 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
         tolerance: largest difference that counts as explained.
 
     Raises:
-        FeatureError: the columns have nothing in common.
+        FeatureError: no arrangement of one array has as many columns as the other array.
     """
     relations = []
     for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
@@ -63,7 +63,7 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
 
 
 def _list_relations(target: Doubles, features: Doubles, words: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield relations of features to an array. Yield nothing if their columns have nothing in common."""
+    """Yield relations of features to an array. Yield nothing if no arrangement gives as many columns as the array."""
     for turned, array in arrangements.list_orientations(target):
         if turned == ["transposed"] and (target.shape[1] == features.shape[1] or target.shape[0] != features.shape[1]):
             continue
@@ -72,7 +72,7 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
             if padding := _count_padding(array[::way], len(features)):
                 changes.append(f"{padding} rows of padding at the {where}")
                 array = array[:-padding] if way == 1 else array[padding:]
-        storage = arrangements.storage(array)
+        storage = arrangements.find_storage(array)
         array = storage.values
         for arrangement in _list_arrangements(array, features):
             applied = arrangement.apply(features)
@@ -90,7 +90,10 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
 
 
 def _count_padding(target: Doubles, frames: int) -> int:
-    """Return the number of equal rows, or rows of one value, at the end of an array that has too many frames."""
+    """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
+
+    Return 0 unless the array has more than four frames more than ``frames``, the number of frames of the features.
+    """
     equal = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
     count = max(len(target) if rows.all() else int(np.argmin(rows[::-1])) for rows in equal)
     return count if len(target) - frames > 4 and 1 < count < len(target) else 0
@@ -103,8 +106,8 @@ def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangeme
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
-            every = operator.itemgetter(slice(None, None, ratio))
-            yield Arrangement(f"one frame in {ratio}", whole, every, ratio)
+            select_frames = operator.itemgetter(slice(None, None, ratio))
+            yield Arrangement(f"one frame in {ratio}", whole, select_frames, ratio)
             if target.shape[1] == ratio * columns:
                 yield arrangements.make_joined_frames(ratio, columns)
     for shift in (0, 1, -1, 2, -2):

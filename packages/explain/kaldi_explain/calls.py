@@ -24,7 +24,8 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
     Args:
         model: the features.
         unit: factor that brings the samples to -1 to 1.
-        steps: the steps after the features. There is no call if a call does not include one of the steps.
+        steps: descriptions of the steps after the features. A step that no function of the libraries includes has no
+            call.
 
     Returns:
         The call, or "" if no call is known.
@@ -45,7 +46,10 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for the spectra of librosa and torch: a periodic Hann window without preemphasis."""
+    """Return True for the spectra of librosa and torch: a periodic Hann window without preemphasis.
+
+    ``unit`` is the factor that brings the samples to -1 to 1.
+    """
     prepared = model.value("preemphasis_coefficient") or model.value("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -106,7 +110,7 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 
 
 def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: their range is 80 dB."""
+    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: True for a range of 80 dB."""
     is_power, bins, rate = model.value("use_power"), model.value("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("use_energy"):
         return ""
@@ -135,6 +139,7 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
+    """Return the call of torchaudio or librosa that computes cepstra, or "" if they lack the filters or the order."""
     count, rate = model.value("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("htk_compat"):
         return ""
@@ -146,7 +151,7 @@ def _describe_cepstra_call(model: FeatureModel) -> str:
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features for samples of 16 bits and frames of 25 ms every 10 ms."""
+    """Return the call of python_speech_features for frames of 25 ms every 10 ms, or "" if it has no such call."""
     is_plain = all(model.value(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.value("frame_length"), model.value("frame_shift"), model.value("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.value("high_freq") or model.warp != 1:

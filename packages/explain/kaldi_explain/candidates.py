@@ -99,7 +99,7 @@ class Candidate(FeatureModel):
         return self.first + self.offset + self.start * self.shift
 
     def place(self, center: float) -> Candidate:
-        """Return this candidate with the frame around a sample as the first row."""
+        """Return this candidate with the frame whose middle is nearest to the sample ``center`` as the first row."""
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
@@ -112,7 +112,10 @@ class Candidate(FeatureModel):
         return self.reorder(self.finish(power, power[:, 0]))
 
     def list_framings(self) -> list[Candidate]:
-        """Return the candidate with all conventions of edges, and the last start that is not later."""
+        """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
+
+        The first row becomes the last frame that does not begin after :attr:`first_sample`.
+        """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         framed = []
         for changes in [*conventions, *({"padding": padding} for padding in list_values("padding"))]:
@@ -126,7 +129,10 @@ class Candidate(FeatureModel):
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
     def list_other_framings(self) -> Iterator[Changes]:
-        """Yield the changes to other conventions of the first frame, with the frames nearest to the candidate's."""
+        """Yield changes that move all frames: by one frame, or to a convention for the edges that shifts the frames.
+
+        Each convention is yielded with the last frame before the candidate's first row, and with the next frame.
+        """
         yield from ({"start": self.start + frames} for frames in (-1, 1))
         seen = {self.first_sample % self.shift}
         for framed in self.list_framings():

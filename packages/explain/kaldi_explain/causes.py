@@ -67,7 +67,10 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of features and a result, and a description of missing and additional frames."""
+        """Return the common frames of features and a result, and a description of missing and additional frames.
+
+        Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
+        """
         result = self.result.astype(np.float64)
         more = len(result) - len(features)
         if not more or result.ndim != 2 or features.shape[1:] != result.shape[1:] or not features.size:
@@ -164,7 +167,7 @@ class Cause:
         return _replace_numbers(difference.describe_steps_after(model) or "") == _replace_numbers(self.steps)
 
 
-def causes(differences: Sequence[WrongResult]) -> list[Cause]:
+def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     Frames are compared first. Then the known causes, options that are ignored, and finally
@@ -214,7 +217,11 @@ def _find_known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause 
 
 
 def _find_without_search(difference: WrongResult) -> Cause | None:
-    """Return a cause that needs no search: the shape, an ignored option, rounding, or other samples."""
+    """Return a cause that needs no search, or None: NaN, rounding, ignored options, order, samples, or the shape.
+
+    For a program that explain does not know, only NaN, infinity and the shape are causes. A wrong archive or object of
+    Kaldi always has a cause, which names the object and its format.
+    """
     shape, requested, options = difference.describe_shape(), difference.requested, difference.options
     if cause := _find_not_finite(difference):
         return cause
@@ -286,7 +293,7 @@ def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | N
 
 
 def _find_other_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a wrong number of cepstra or mel bins as the cause if it explains a result exactly."""
+    """Return a wrong number of cepstra or mel bins as the cause if it explains a result."""
     name = next((count for count in COUNTS if requested.default(count) is not None), None)
     changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
     is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
@@ -294,7 +301,10 @@ def _find_other_count(difference: WrongResult, requested: FeatureModel) -> Cause
 
 
 def _search(difference: WrongResult) -> Cause | None:
-    """Return the explanation of a result as the cause."""
+    """Return the cause that :func:`kaldi_explain.explain` finds.
+
+    Return None if a result is not explained, or has too few frames for an explanation with steps.
+    """
     result, requested, audio = difference.result, difference.requested, difference.given
     if requested:  # Frames beyond Kaldi's may contain anything.
         _, result, _ = difference.align(difference.expected)
@@ -349,14 +359,13 @@ def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Caus
     """Return the places of errors that exceed rounding errors as the cause."""
     features, result, _ = difference.align(difference.compute(model))
     if features.shape != result.shape:
-        return Cause("larger errors than of rounding")
-    return Cause(
-        f"larger errors than of rounding in {name_values(difference.errors(features, result) > difference.tolerance)}"
-    )
+        return Cause("errors larger than rounding errors")
+    places = name_values(difference.errors(features, result) > difference.tolerance)
+    return Cause(f"errors larger than rounding errors in {places}")
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes without those that are not needed to explain a result."""
+    """Return the changes that are needed to explain a result, by itself or together with a simple step."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {other: value for other, value in changes.items() if other != name}
@@ -400,7 +409,7 @@ def _merge_causes(known: dict[str, Cause], differences: dict[str, WrongResult]) 
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
-    """Yield the vectors without an explanation, by program and by the most frequent option."""
+    """Group the vectors without an explanation by program and most frequent option, and yield each group as a cause."""
     while unexplained:
         program = unexplained[0].options["program"]
         alike = [wrong for wrong in unexplained if wrong.options["program"] == program]

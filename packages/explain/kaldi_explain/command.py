@@ -43,10 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _save_plot(explanation: Explanation, path: str) -> None:
+    """Write the plot of an explanation to a file.
+
+    Raises:
+        FeatureError: the plot cannot be drawn or written.
+    """
     try:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)
     except OSError as error:
-        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
+        raise FeatureError(f"cannot write {path}: {error.strerror or error}") from None
     except (ModuleNotFoundError, ValueError) as error:
         raise FeatureError(f"cannot draw {path}: {error}") from None

@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
@@ -114,21 +115,21 @@ def conform_command(
         )
     if not timeout > 0:
         raise OptionError(f"--timeout={timeout:g} must be a positive number of seconds")
-    asked = vectors(level, kit)
+    selected = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
         if batch:
-            return score(_run_once(command, asked, Path(scratch), timeout), explain=True)
+            return score(_run_once(command, selected, Path(scratch), timeout), explain=True)
         results: list[Result] = []
-        for vector in asked:
+        for vector in selected:
             if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
                 why = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
-                results += [Result(missing, "failed", why) for missing in asked[len(results) :]]
+                results += [Result(missing, "failed", why) for missing in selected[len(results) :]]
                 break
             results += _run_once(command, [vector], Path(scratch), timeout)
         return score(results, explain=True)
 
 
-def _run_once(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once, for one vector or for all vectors, and return the result of each vector."""
     listed: list[dict[str, Any]] = [
         {
@@ -137,16 +138,16 @@ def _run_once(command: Sequence[str], asked: Sequence[Vector], folder: Path, tim
             "options": vector.options,
             "out": str(folder / f"{vector.id}.out.npy"),
         }
-        for vector in asked
+        for vector in selected
     ]
     (folder / "list.json").write_text(json.dumps(listed))
-    (folder / "options.json").write_text(json.dumps(asked[0].options))
+    (folder / "options.json").write_text(json.dumps(selected[0].options))
     names = {"{list.json}": "list.json", "{options.json}": "options.json"}
     places = {name: str(folder / file) for name, file in names.items()}
     status, why = _run(command, places | {"{audio}": listed[0]["audio"], "{out.npy}": listed[0]["out"]}, timeout)
     batch, results = any("{list.json}" in word for word in command), []
     is_idle = batch and not status and not any(Path(place["out"]).exists() for place in listed)
-    for vector, place in zip(asked, listed, strict=True):
+    for vector, place in zip(selected, listed, strict=True):
         is_missing = batch and not Path(place["out"]).exists()
         if status == UNSUPPORTED_STATUS or (is_missing and not status):
             results.append(Result(vector, "not supported", f"the program wrote no file{why}" if is_idle else ""))
@@ -171,7 +172,19 @@ def _write_input(vector: Vector, folder: Path) -> Path:
 
 
 def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a program. Return its exit status and a description of its failure."""
+    """Run a program. Return its exit status, and a description of its failure.
+
+    The status is 1 for a program that exceeds the time limit ``timeout`` in seconds. For the status 0, the description
+    says in parentheses what the program printed, because it may explain a missing file.
+
+    Args:
+        command: the program and its arguments.
+        places: maps the placeholders in the arguments to paths.
+        timeout: time limit in seconds.
+
+    Raises:
+        FeatureError: the program cannot be started.
+    """
     words = [*command]
     for name, path in places.items():
         words = [word.replace(name, path) for word in words]
@@ -204,16 +217,17 @@ def find_error(text: str) -> str:
     'TypeError: no window'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    named = [number for number, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
-    plain = [number for number, line in enumerate(lines) if not NO_REASON.match(line)]
-    number = (named or plain or [len(lines) - 1])[-1]
+    named = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
+    plain = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
+    index = (named or plain or [len(lines) - 1])[-1]
     if not lines:
         return ""
-    more = lines[number + 1 : number + 2] if lines[number].endswith(":") else []
-    return escape_controls(" ".join([lines[number], *more]))[:MAX_QUOTED]
+    more = lines[index + 1 : index + 2] if lines[index].endswith(":") else []
+    return escape_controls(" ".join([lines[index], *more]))[:MAX_QUOTED]
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
+    """Grade the file that a program wrote for a vector. ``hint`` is appended to the reason if it is no NumPy file."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # The file may contain anything.

@@ -74,7 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Return the places where an array differs from features."""
+    """Return the places where an array differs from features. If most places differ, no reason is searched for."""
     values, features, compared = comparison.values, comparison.aligned, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
@@ -97,26 +97,36 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[list[str], Places, tuple[int, int]]:
-    """Return reasons for wrong frames, the frames without a reason, and the numbers of frames missing at both ends."""
+    """Return reasons for wrong frames, the frames without a reason, and the numbers of frames missing at both ends.
+
+    ``rows`` are the wrong frames. The mask ``columns`` selects the columns that are compared.
+    """
     if not len(rows):
         return [], rows, (0, 0)
     sources = np.array(_find_sources(comparison, rows, columns))
     is_copy = sources >= 0
     reasons, missing = _name_copies(comparison, rows[is_copy], sources[is_copy])
-    others = np.setdiff1d(np.arange(len(comparison.values)), rows)
-    means = [part.mean(0) for part in (comparison.values, comparison.values[others], comparison.aligned)]
+    right_rows = np.setdiff1d(np.arange(len(comparison.values)), rows)
+    means = [part.mean(0) for part in (comparison.values, comparison.values[right_rows], comparison.aligned)]
     names: dict[str, list[int]] = {}
     for row in rows[~is_copy].tolist():
         names.setdefault(_name_row(comparison, row, columns, means), []).append(row)
     unnamed = names.pop("", [])
     reasons += [
-        f"{describe_spans(np.array(some) + comparison.first_frame, 'frame')} {name}" for name, some in names.items()
+        f"{describe_spans(np.array(frames) + comparison.first_frame, 'frame')} {name}" for name, frames in names.items()
     ]
     return reasons, np.array(unnamed, int), missing
 
 
 def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubles]) -> str:
-    """Describe the contents of a wrong frame. Return "" if no simple rule gives them."""
+    """Describe how a wrong frame came about, such as "masked with 0". Return "" if no simple rule explains the frame.
+
+    Args:
+        comparison: the array and the features.
+        row: the wrong frame.
+        columns: mask of the columns that are compared.
+        means: arrays (columns,) of means with which the frame may have been masked.
+    """
     value, slope, offset = (part[columns] for part in (comparison.values[row], comparison.slope, comparison.offset))
     if np.ptp(value) <= 2 * comparison.step:
         return f"masked with {np.median(value):g}"
@@ -145,7 +155,10 @@ def _is_equal(comparison: Comparison, first: Doubles, second: Doubles) -> npt.ND
 
 
 def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
-    """Return for each wrong frame the number of the equal frame of the features, or -1 if no frame is equal."""
+    """Return for each wrong frame the index of the nearest equal frame of the features, or -1 if no frame is equal.
+
+    All frames of the features are searched for the first wrong frames, and nearby frames for the remaining ones.
+    """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
     for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):
@@ -153,11 +166,11 @@ def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[i
         unknown = np.flatnonzero((sources < 0) & (places >= 0) & (places < len(features)))
         equal = _is_equal(comparison, values[rows[unknown]], features[places[unknown]])
         sources[unknown[equal]] = places[unknown[equal]]
-    for number in np.flatnonzero(sources < 0)[: THRESHOLDS.searched_frames].tolist():
-        value = values[rows[number]]
+    for index in np.flatnonzero(sources < 0)[: THRESHOLDS.searched_frames].tolist():
+        value = values[rows[index]]
         same = np.flatnonzero(_is_equal(comparison, value, features) & (np.ptp(value) > 0))
         if len(same):
-            sources[number] = same[np.abs(same - rows[number] - comparison.shift).argmin()]
+            sources[index] = same[np.abs(same - rows[index] - comparison.shift).argmin()]
     return [int(source) for source in sources]
 
 
@@ -183,7 +196,7 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
 
 
 def _find_runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
-    """Yield runs of neighboring frames that are equally far from their sources, with the distance."""
+    """Group neighboring frames that are equally far from their sources. Yield the distance and frames of each group."""
     numbered = enumerate(zip(rows.tolist(), sources.tolist(), strict=True))
     keyed = itertools.groupby(numbered, key=lambda item: (item[1][1] - item[1][0], item[1][0] - item[0]))
     for (distance, _), group in keyed:
@@ -214,16 +227,15 @@ def _describe_copies(copies: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tuple[list[str], Places]:
-    """Return reasons for wrong columns, and the columns without a reason."""
+    """Return reasons for wrong columns, and the columns without a reason. The mask ``rows`` selects compared frames."""
     names: dict[str, list[int]] = {}
     values, features = comparison.values[rows], comparison.aligned[rows]
     for column in columns.tolist():
         names.setdefault(_describe_column(comparison, column, values, features), []).append(column)
     unnamed = names.pop("", [])
     first = comparison.first_column
-    return [f"{describe_spans(np.array(some) + first, 'column')} {name}" for name, some in names.items()], np.array(
-        unnamed, int
-    )
+    reasons = [f"{describe_spans(np.array(places) + first, 'column')} {name}" for name, places in names.items()]
+    return reasons, np.array(unnamed, int)
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:

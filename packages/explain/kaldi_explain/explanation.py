@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import plot
-from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.frontends.description import describe_rows
 from kaldi_compat.frontends.numpy import Frontend
@@ -145,6 +145,7 @@ class Explanation:
             The three axes.
 
         Raises:
+            FeatureError: no features resemble the array.
             ModuleNotFoundError: matplotlib is not installed.
 
         >>> import matplotlib
@@ -155,6 +156,8 @@ class Explanation:
         >>> axes[0].get_title()
         'given'
         """
+        if not len(self.computed):
+            raise FeatureError(f"there are no features to plot, because the array is not explained: {self.cause}")
         return plot.compare(self.given, self.computed, names=("given", "explained"), axes=axes)
 
 
@@ -192,7 +195,8 @@ def explain(
     Raises:
         FeatureError: the features are not a numeric array of two dimensions, are empty, or contain NaN or infinity.
         ArkError: a file cannot be read.
-        AudioError: the audio has another shape, contains NaN, or is shorter than a frame.
+        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
+            channels, or is shorter than 25 ms.
         OptionError: the tolerance or the sampling rate is out of range.
 
     >>> import numpy as np
@@ -272,7 +276,7 @@ def _search(
     budget: Budget,
 ) -> Explanation:  # fmt: skip
     """Return the explanation of an array by a search."""
-    storage = arrangements.storage(target)
+    storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled

@@ -15,10 +15,17 @@ from io_ark.numpy_files import load_npy, load_npz
 from kaldi_compat.errors import FeatureError
 
 SUFFIXES = (".npy", ".npz", ".csv", ".txt")
+RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features. A name is read as a file."""
+    """Return features. A name is read as a file.
+
+    Raises:
+        FeatureError, ArkError: the file cannot be read, or is a recording.
+    """
+    if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
+        raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
 
 
@@ -48,7 +55,8 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays, or a table has no such entry.
+        FeatureError: a text file cannot be read, a ``.npz`` file does not hold exactly one array, a table is named
+            without an entry, or has no such entry.
         ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
@@ -80,14 +88,24 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_only_array(name: str) -> Any:
+    """Return the array of a ``.npz`` file.
+
+    Raises:
+        FeatureError: the file does not hold exactly one array.
+    """
     arrays = load_npz(name)
     if len(arrays) != 1:
-        listed = ", ".join([*arrays][:5])
-        raise FeatureError(f"{name} holds {len(arrays)} arrays ({listed}): save one of them as a .npy file")
+        listed = f" ({', '.join([*arrays][:5])})" if arrays else ""
+        raise FeatureError(f"{name} holds {len(arrays)} arrays{listed}: save the features as a .npy file")
     return next(iter(arrays.values()))
 
 
 def _read_text(name: str) -> Any:
+    """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
+
+    Raises:
+        FeatureError: the file cannot be read, or holds anything but numbers.
+    """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
     except OSError as error:

@@ -133,7 +133,10 @@ class Finder:
         return min(nearest, key=lambda pair: (pair[1].unexplained(), pair[0].cost), default=None)
 
     def _reorder(self, last: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the stages after the stage ``last``, the likeliest first."""
+        """Return the stages after the stage ``last``, the likeliest first.
+
+        If neither features nor energies of the audio fit the array, only "mistakes" and "deltas" are returned.
+        """
         first: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
             if _has_more(self.begun[0].search.sheet.values.shape[1]):
@@ -186,7 +189,7 @@ class Finder:
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
-    # Stages.
+    # The following methods begin a search, and run the stages, which yield attempts.
 
     def _begin(
         self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
@@ -231,12 +234,15 @@ class Finder:
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
     def _search_starts(self) -> Iterator[Attempt]:
-        """Yield the features with which the search begins."""
+        """Yield the two best attempts with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Try reversed columns and parts of the audio, if energies of the audio fit the array and no feature does."""
+        """Yield attempts with reversed columns or parts of the audio.
+
+        They are tried only if energies of the audio fit the array and no feature does.
+        """
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
         trials = (
@@ -249,7 +255,7 @@ class Finder:
                 yield from self.begun[:2]
 
     def _improve_starts(self) -> Iterator[Attempt]:
-        """Change options, beginning with the best starts."""
+        """Yield the best starts with improved options. A near attempt is also yielded with other arrangements."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()
@@ -266,7 +272,7 @@ class Finder:
                 yield Attempt(search, search.best(attempt.candidate.change({"start": about + n}) for n in shifts))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
-        """Refine options that are numbers, and the first sample, because the audio may have been cut."""
+        """Yield attempts with refined numeric options, and with another first sample in case the audio was cut."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
@@ -274,7 +280,7 @@ class Finder:
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
-        """Assume that some columns at an end belong to another feature, such as pitch."""
+        """Yield attempts in which some columns at an end belong to another feature, such as pitch."""
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain if lowest > THRESHOLDS.close else ():
@@ -293,9 +299,10 @@ class Finder:
         yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
 
     def _search_windows(self) -> Iterator[Attempt]:
-        """Search for a subtracted mean of a sliding window, which hardly affects the changes from row to row.
+        """Yield the best attempt with a normalization in a sliding window, if the normalization explains the array.
 
-        The best attempt is compared by these changes. The search continues only if they fit much better than the rows.
+        A sliding window hardly affects the changes from row to row. The search continues only if these changes fit much
+        better than the rows.
         """
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
@@ -320,7 +327,7 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Assume that the array consists of deltas without their features."""
+        """Yield attempts with features of which the array holds only the deltas."""
         # Second deltas resemble their features. If plain features already resemble the array, a match with deltas would
         # therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
@@ -332,19 +339,19 @@ class Finder:
             searches = [self._search_deltas(sheet, order, 2) for sheet in plain]
             begun = sorted([*begun, *self._begin(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from begun[:1]
-        for start in (start for start in begun[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
-            ways = itertools.product((1, 2), (2, 1, 3, 4))
-            others = [self._search_deltas(start.search.sheet, order, window) for order, window in ways]
-            search = min(others, key=lambda search: search.cost(start.candidate))
-            yield Attempt(search, start.candidate).improve()
+        for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
+            variations = itertools.product((1, 2), (2, 1, 3, 4))
+            searches = [self._search_deltas(attempt.search.sheet, order, window) for order, window in variations]
+            search = min(searches, key=lambda search: search.cost(attempt.candidate))
+            yield Attempt(search, attempt.candidate).improve()
 
     def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return the search for features whose deltas give an array."""
+        """Return the search for features whose deltas of an order and a window give an array."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Assume that the audio was amplified and clipped, if that explains more."""
+        """Yield attempts with amplified and clipped audio, if clipping explains clearly more."""
         for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.unlike else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
@@ -354,7 +361,10 @@ class Finder:
                 yield Attempt(attempt.search, best).improve()
 
     def _search_resampled(self, share: float) -> Iterator[Attempt]:
-        """Assume that the audio was resampled, if that leaves at most a ``share`` of the cost. Try all resamplers."""
+        """Yield attempts with resampled audio, if resampling leaves at most a ``share`` of the cost.
+
+        An FFT resampler finds the two likeliest rates. All resamplers are then tried, and the two best are yielded.
+        """
         best_of = dict[Search, Attempt]()
         for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
             best_of.setdefault(attempt.search, attempt)
@@ -382,7 +392,7 @@ class Finder:
                     yield Attempt(search, likeliest).improve()
 
     def _search_mistaken(self) -> Iterator[Attempt]:
-        """Assume a wrong sampling rate, a wrong speed, or swapped bytes."""
+        """Yield attempts with mistaken audio: a wrong sampling rate or speed, swapped bytes, or lost samples."""
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
         for start in self._begin(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
             if start.cost < THRESHOLDS.unlike:

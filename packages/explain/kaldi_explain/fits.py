@@ -176,7 +176,7 @@ def _list_maps(
     centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
-    slope, offset = line(cell_features[inside], cell_targets[inside])
+    slope, offset = fit_line(cell_features[inside], cell_targets[inside])
     if abs(offset) < 1e-6 * np.abs(cell_targets).max():
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
         yield name, slope * features, NUMBER_WORDS
@@ -189,7 +189,7 @@ def _list_maps(
             offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
             text = f"{name}{name and '; '}plus a number for each column (mean of a speaker or corpus)"
             yield text, slope * features + offsets, COLUMN_WORDS
-        slopes[columns], offsets[columns] = line(cell_features, cell_targets, inside)
+        slopes[columns], offsets[columns] = fit_line(cell_features, cell_targets, inside)
         yield (
             "times and plus a number for each column (CMVN of a speaker or corpus)",
             slopes * features + offsets,
@@ -226,7 +226,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
 
-def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
+def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
     Only points ``inside`` are used. Each column needs at least one such point.
@@ -265,7 +265,7 @@ def describe_frame_counts(counts: dict[str, int]) -> list[str]:
             for where, n in counts.items() if n]  # fmt: skip
 
 
-def correlations(features: Doubles, target: Doubles) -> Doubles:
+def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
     """Return the correlations (columns of the target, columns of the features). They are 0 for constant columns."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -278,7 +278,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
     Return None if a column of the target has no such column.
     """
-    alike = correlations(features, target)
+    alike = compute_correlations(features, target)
     best = alike.argmax(1)
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 

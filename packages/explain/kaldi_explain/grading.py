@@ -27,7 +27,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.numpy_files import load_npy
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_explain.causes import Cause, WrongResult, causes
+from kaldi_explain.causes import Cause, WrongResult, find_causes
 
 __all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
 
@@ -84,7 +84,7 @@ class Vector:
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
-            return "wrong", f"{array.dtype} are not numbers"
+            return "wrong", f"elements of type {array.dtype} are not numbers"
         if expected.size == 0 and array.size == 0:
             return "bits", ""
         if array.shape != expected.shape:
@@ -172,7 +172,7 @@ class Scorecard:
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``levels``, ``causes``, and the ``vectors`` that are not correct."""
+        """Return the scorecard as JSON: ``passed``, ``levels``, ``causes``, and all incorrect ``vectors``."""
         incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
             "passed": self.passed,
@@ -218,7 +218,7 @@ def score(results: list[Result], *, explain: bool) -> Scorecard:
         for vector in [result.vector]
         if result.array is not None and result.array.dtype.kind in "biuf"
     ]
-    return Scorecard(results, causes(wrong) if explain else [])
+    return Scorecard(results, find_causes(wrong) if explain else [])
 
 
 def grade(vector: Vector, result: npt.ArrayLike) -> Result:
@@ -228,6 +228,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
 
 
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
+    """Run an implementation on a vector, and grade its result. Exceptions of the implementation become grades."""
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -254,7 +255,10 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     try:
         return [vector for number in levels for vector in _load_level(folder, number)]
     except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
-        raise FeatureError(f"{folder} is not a conformance kit: {error}") from None
+        why = f"the entry {error} is missing" if isinstance(error, KeyError) else error
+        raise FeatureError(
+            f"{folder} is not a complete conformance kit: {why}; copy or install the kit again"
+        ) from None
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
@@ -270,7 +274,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
         if not Path(kit).is_dir():
             raise FeatureError(
                 "the conformance kit is not installed: copy reference_data/conformance of the source and name it with "
-                "kit=... (--kit DIR), or pip install it"
+                "kit=... (--kit DIR), or install the package kaldi-conformance"
             )
     if not Path(kit, "level-1.json").is_file():
         raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing; name the folder with this file")
@@ -282,6 +286,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
     files: dict[str, Array] = {}
 
     def part(place: dict[str, Any]) -> Array:
+        """Return the array that ``place`` describes by a file, an offset and a shape."""
         name = Path(place["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)

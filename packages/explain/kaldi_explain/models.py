@@ -172,7 +172,7 @@ class FeatureModel:
 
     @property
     def is_kaldis(self) -> bool:
-        """Return True if the product's engine computes the whole model."""
+        """Return True if the engine of kaldi-compat computes the whole model."""
         foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
 
@@ -188,7 +188,8 @@ class FeatureModel:
         """Compute the features of audio (T,): float32 or float64 (frames, dim).
 
         Raises:
-            OptionError: Kaldi's programs would refuse the options, or the points of the FFT are unusual.
+            OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
+                does not suit the audio or the shift.
         """
         audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
@@ -205,7 +206,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), shift)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Return the features (frames, columns) by kaldi-compat, after options were replaced by ``changes``."""
+        """Compute features (frames, columns) with kaldi-compat's engine. ``changes`` overrides options of the model."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -230,7 +231,10 @@ class FeatureModel:
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
         largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
-            raise OptionError(f"an FFT of {points} points does not suit a frame of {frames.shape[1]} samples")
+            raise OptionError(
+                f"an FFT of {points} points cannot be computed for frames of {frames.shape[1]} samples: use an even "
+                f"number of points of at least {frames.shape[1]} without a prime factor above {largest_factor}"
+            )
         charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
         if self.value("remove_dc_offset") and "offset" not in self.whole:
@@ -255,7 +259,11 @@ class FeatureModel:
         return power, energies
 
     def finish(self, power: Doubles, energies: Doubles) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples."""
+        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
+
+        Raises:
+            OptionError: the edges of the filters are out of range, or Kaldi refuses another option of the filters.
+        """
         charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
         is_magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
@@ -325,6 +333,7 @@ def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Double
 
 @functools.lru_cache(maxsize=64)
 def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
+    """Return the plan of an FFT with ``points`` points, without further steps, for each frame of ``size`` samples."""
     length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,

@@ -68,7 +68,8 @@ def make_mel_filters(
         corner: corner frequency of the mel scale in Hz.
 
     Raises:
-        OptionError: the edges are out of order, or Kaldi refuses another option.
+        OptionError: the edges are not in ascending order between 0 and the Nyquist frequency, or Kaldi refuses another
+            option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
@@ -79,7 +80,10 @@ def make_mel_filters(
     else:
         high = high if high > 0 else 0.5 * rate + high
         if not 0 <= low < high <= 0.5 * rate + 1:
-            raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
+            raise OptionError(
+                f"low_freq={low:g} and high_freq={high:g} Hz are not edges of filters: choose edges in ascending order "
+                f"from 0 to {0.5 * rate:g} Hz"
+            )
         weights = _make_triangles(mel, rate, points, bins, low, high, corner)
     used = weights.T != 0
     used[~used.any(1), 0] = True  # A filter without an FFT bin needs one weight, which is zero.
@@ -109,7 +113,7 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time with the fewest digits that Kaldi converts to a number of samples."""
+    """Return the time in milliseconds with the fewest digits that Kaldi converts to a number of samples."""
     for digits in range(1, 8):
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
@@ -136,7 +140,8 @@ def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool
 def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
     """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
-    Except for "reflect" and "constant", frames are as long as the FFT and have the window in their middle.
+    The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
+    the FFT, with the window in their middle.
 
     Args:
         padding: name of the padding.
@@ -161,7 +166,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
         padding, size, points, shift: as for :func:`count_padding`.
 
     Raises:
-        OptionError: the audio is shorter than the padding, or the shift is longer than the FFT.
+        OptionError: the audio is too short to be reflected, or the shift is longer than the frame.
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
@@ -171,8 +176,10 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     if padding == "inside":
         return audio[-before : len(audio) + after]
     mode = padding.partition("-")[0]
-    if min(before, after) < 0 or (mode == "reflect" and len(audio) <= max(before, after)):
-        raise OptionError("the audio is shorter than the padding, or the shift longer than the FFT")
+    if min(before, after) < 0:
+        raise OptionError(f"a shift of {shift} samples is longer than a frame of {size}: use a shorter shift")
+    if mode == "reflect" and len(audio) <= max(before, after):
+        raise OptionError(f"padding={padding!r} needs more than {max(before, after)} samples: use longer audio")
     return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
@@ -186,14 +193,14 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     numerator = new_rate // math.gcd(rate, new_rate)
     # soxr loses gain if the ratio of the rates has large terms: factor * (f / half of the lower rate) ** power.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
-    sinc = functools.partial
+    partial = functools.partial
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
-        "by soxr (librosa, sox)": sinc(_resample_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
-        "by torchaudio with a Kaiser window": sinc(
+        "by soxr (librosa, sox)": partial(_resample_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
+        "by torchaudio with a Kaiser window": partial(
             _resample_by_kaiser_window, cutoff=0.99, zeros=6 / 0.99, beta=14.769656
         ),
-        "by a polyphase filter (scipy.signal.resample_poly)": sinc(
+        "by a polyphase filter (scipy.signal.resample_poly)": partial(
             _resample_by_kaiser_window, cutoff=1.0, zeros=10, beta=5.0
         ),
         "by an FFT (scipy.signal.resample)": resample_by_fft,

@@ -13,7 +13,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_explain.arrangements import Mask
 from kaldi_explain.candidates import Candidate, Sheet, find_floored_cells
-from kaldi_explain.fits import correlations, measure_distance
+from kaldi_explain.fits import compute_correlations, measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import (
     BY_NAME,
@@ -113,7 +113,11 @@ class Search:
         return self._costs[key]
 
     def _measure_unexplained(self, candidate: Candidate) -> float:
-        """Return the distance of a candidate's features, with the floor and the limit of the array, from the array."""
+        """Return the distance of the array from a candidate's features, which are floored and clipped like the array.
+
+        Quiet cells of resampled audio are not compared. The first 13 cepstra have a larger weight than higher cepstra.
+        Features with a different number of columns cost ``THRESHOLDS.incomparable``.
+        """
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
@@ -158,7 +162,7 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
-        """Return a candidate's features (rows, columns) for numbers of rows. Spectra are kept for later candidates."""
+        """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
@@ -192,7 +196,7 @@ class Search:
     # The following methods choose the candidates with which the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidates of each kind that has as many columns as the array, the best first.
+        """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
 
         Args:
             source: the audio.
@@ -379,7 +383,7 @@ class Search:
         count, bins = THRESHOLDS.narrow_filters, candidate.value("num_mel_bins")
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
-            alike = correlations(self._compute_features(candidate.change(narrow)), self._values)
+            alike = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
         places = self._columns - int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))
@@ -395,7 +399,7 @@ class Search:
         highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
             values = convert_to_mel(centers, is_slaney)
-            # Theil and Sen's line, since a column may resemble another part of the spectrum more.
+            # The line is fitted by the Theil-Sen estimator, which tolerates columns with a wrong center.
             before, after = np.triu_indices(len(places), 1)
             slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
             first = np.median(values - slope * places)
@@ -448,7 +452,10 @@ class Search:
 
 
 def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
-    """Yield features of Kaldi and python_speech_features with a number of columns."""
+    """Yield kinds and options of Kaldi's and python_speech_features' features that have ``dim`` columns.
+
+    ``length`` is the frame length in milliseconds, and ``rate`` the sampling rate in Hz.
+    """
     size: Changes = {"frame_length": length}
     points = FeatureModel("fbank", rate, size).fft_points
     speech_features = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}

@@ -82,9 +82,9 @@ class Settled:
         mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
         mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
         variance = target.var(0)
-        moving = variance > 1e-9 * variance.max()  # Other columns are constant but for rounding.
-        error = ((mapped - target) ** 2).mean(0)[moving] / variance[moving]
-        return float(np.sqrt(np.minimum(error, 1).mean())) if moving.any() else 1.0
+        is_varying = variance > 1e-9 * variance.max()  # The other columns are constant except for rounding errors.
+        error = ((mapped - target) ** 2).mean(0)[is_varying] / variance[is_varying]
+        return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
         """Describe the columns of the features that the array has."""
@@ -134,7 +134,10 @@ class Settling:
         return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
     def _explain_by_rounding(self, settled: Settled) -> Settled:
-        """Return a candidate with a more accurate FFT, or with a note, if rounding explains the differences."""
+        """Return the candidate with a more accurate FFT, or with a note, if rounding explains the differences.
+
+        Otherwise, return ``settled``.
+        """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
             return settled
@@ -152,7 +155,10 @@ class Settling:
         return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest candidate that explains the array, or else the nearest one."""
+        """Return the simplest candidate that explains the array, or else the nearest candidate, or None without any.
+
+        Only the candidates that give the largest number of rows compete.
+        """
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
         settled = exact or settled
@@ -253,7 +259,7 @@ class Settling:
             own = ~is_lowest[:, column]
             above, goal = (array[own, column] if own.any() else array[~is_lowest] for array in (energies, values))
             if len(above) > 3:
-                slope, offset = fits.line(above, goal)
+                slope, offset = fits.fit_line(above, goal)
                 error = THRESHOLDS.recognized
                 known = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
                 slope, offset = (known, float(np.median(goal - known * above))) if known else (slope, offset)
@@ -402,7 +408,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     quiet_columns = np.logical_and(columns & informative, is_resampled)
     ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
     inside = (mapped > mapped.min()) & (mapped < mapped.max())
-    slope, offset = fits.line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
+    slope, offset = fits.fit_line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
     features[settled.frame :][: len(mapped)] = mapped
     if settled.rounding:  # The rounding explains all differences of these cells.

@@ -64,7 +64,7 @@ class AudioSource:
 
     @functools.cached_property
     def at_other_rates(self) -> list[AudioSource]:
-        """This audio at the six most usual rates. The FFT resampler approximates all resamplers."""
+        """This audio at the most usual rates other than its own. The FFT resampler approximates all resamplers."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
 
     @property
@@ -106,14 +106,19 @@ class AudioSource:
 
 
 def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
-    """Return a recording (channels, T) of numbers.
+    """Return audio (T,) or (channels, T) as a recording (channels, T).
 
     Raises:
-        AudioError: the audio has another shape, contains NaN, or is shorter than a frame.
+        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has too many channels,
+            or is shorter than 25 ms.
     """
-    recording = np.asarray(audio)
+    try:
+        recording = np.asarray(audio)
+    except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
+        raise AudioError(f"audio must be numbers (T,) or (channels, T): {error}") from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
-        raise AudioError(f"audio must be numbers (T,) or (channels, T), not {recording.dtype} {recording.shape}")
+        given = f"{recording.dtype} {recording.shape}"
+        raise AudioError(f"audio must be a nonempty array (T,) or (channels, T) of numbers, not {given}")
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
         raise AudioError(
@@ -142,7 +147,7 @@ def count_clipped(recording: npt.NDArray[Any]) -> int:
 
 
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
-    """Return the channels of a recording, and their mean."""
+    """Return the channels of a recording and, if there are several channels, their mean."""
     count, length = recording.shape
     if count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
@@ -153,7 +158,7 @@ def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource
 
 
 def cut_part(source: AudioSource, first: int, length: int) -> AudioSource:
-    """Return a part of audio by its first sample and its length."""
+    """Return the ``length`` samples of audio from the sample ``first``, or fewer samples if the audio ends earlier."""
     end = min(first + length, len(source.samples))
     words = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.change(words, lambda: source.samples[first:end], length=end - first)
@@ -167,7 +172,8 @@ def append_zeros(source: AudioSource) -> AudioSource:
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
     """Return audio at a different sampling rate, once for each resampler."""
-    return [source.resample(f" {words}", rate, way) for words, way in list_resamplers(int(source.rate), rate).items()]
+    resamplers = list_resamplers(int(source.rate), rate)
+    return [source.resample(f" {words}", rate, resampler) for words, resampler in resamplers.items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:

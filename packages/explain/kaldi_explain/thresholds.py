@@ -67,8 +67,10 @@ class Thresholds:
     near_frames: int = 8  # Distance within which the frames after a missing or inserted frame are searched.
     run: int = 3  # Successive shifted frames, up to an end of the array, that show that frames are missing or added.
     shift: int = 4  # Frames that a result of conform may have before Kaldi's first frame, or lack.
-    few_frames: int = 5  # With fewer frames, any step explains a result of conform.
-    free_frames: int = 20  # With fewer frames, numbers for all columns explain a result of conform.
+    few_frames: int = 5  # With fewer frames, almost any step would fit a result of conform.
+    # With fewer frames, steps after the features do not count as a cause in conform, because one fitted number for each
+    # column could map any features to any result.
+    free_frames: int = 20
 
     # Properties of the numbers of an array.
     same: float = 2e-3  # Cost of columns that differ only by the rounding of single precision.

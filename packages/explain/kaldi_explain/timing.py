@@ -66,7 +66,7 @@ class Pattern:
         count = len(self.rows)
 
         def excess(shift: float) -> float:
-            """Return the difference between the rows of the whole audio and of the array."""
+            """Return the difference between the numbers of rows of the whole audio and of the array."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = list_usual_shifts(source.rate)
@@ -95,7 +95,12 @@ class Pattern:
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _find_best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the two best timings whose rows are ``shift`` samples apart. They differ by several frames."""
+        """Return one or two timings with ``shift`` samples from row to row, the best first.
+
+        The second timing begins more than three rows before or after the first. With ``is_whole``, the array is assumed
+        to cover the whole audio, so timings that begin earlier or later than the audio are less likely to be selected.
+        Otherwise, the array may cover a part of the audio, and all timings within the audio are equally likely.
+        """
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
         bands_of_steps = _decorrelate(energies, max(1, round(shift / step)))
@@ -119,8 +124,8 @@ class Pattern:
                 score = compute_explained_share(self.components[:, self.rows], inside_rows, independent)
                 timings.append(Timing(shift, float(centers[lag]), score, is_whole))
         timings.sort(key=lambda timing: -timing.score)
-        others = (timing for timing in timings if abs(timing.center - timings[0].center) > apart * shift)
-        return [timings[0], *itertools.islice(others, 1)]
+        distant = (timing for timing in timings if abs(timing.center - timings[0].center) > apart * shift)
+        return [timings[0], *itertools.islice(distant, 1)]
 
 
 def list_usual_shifts(rate: float) -> list[int]:
@@ -144,7 +149,10 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent: fl
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return the components that vary most (up to THRESHOLDS.components, frames), which are 0 outside of ``rows``."""
+    """Return the components that vary most (up to THRESHOLDS.components, frames), which are 0 outside of ``rows``.
+
+    If there are more than 600 columns, the components are means of neighboring columns.
+    """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
@@ -155,7 +163,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
-    if sample.shape[1] > 600:  # Means of neighboring columns are faster and similar.
+    if sample.shape[1] > 600:  # Principal components of so many columns would take too long.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
     _, directions = np.linalg.eigh(sample.T @ sample)
@@ -164,7 +172,10 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 @functools.lru_cache(maxsize=16)
 def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return energies of bands (frames, count). Frames have five steps and start one step apart (one of 0 if short)."""
+    """Return energies of ``count`` bands (frames, count) in frames of ``5 * step`` samples that start every ``step``.
+
+    Audio that is shorter than a frame has one frame of zeros.
+    """
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:
@@ -181,7 +192,10 @@ def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
 
 
 def _decorrelate(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames."""
+    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames.
+
+    The sums are 0 if there are fewer than two frames per band.
+    """
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     sums = np.cumsum(padded, axis=0)
     smooth = (sums[width:] - sums[:-width]) / width if width > 1 else energies
@@ -201,14 +215,14 @@ def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
         second: (m, U): longer series, which are uncorrelated with one another.
     """
     count, total = first.shape[1], second.shape[1]
-    size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
+    size, inside, num_rows = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
     wide, squares = (np.fft.rfft(series, size) for series in (second, second**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(correlate(squares, mask) - correlate(wide, mask) ** 2 / number, 0.1 * number)
+    power = np.maximum(correlate(squares, mask) - correlate(wide, mask) ** 2 / num_rows, 0.1 * num_rows)
     centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
     explained = sum((correlate(wide, series) ** 2 / power).sum(0) for series in centered)

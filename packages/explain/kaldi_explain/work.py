@@ -57,8 +57,8 @@ class Budget:
 
     def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
         """Yield computations until the reserve for settling is used up. The first computation is always yielded."""
-        for number, computation in enumerate(computations):
-            if number and self.is_settling_over():
+        for index, computation in enumerate(computations):
+            if index and self.is_settling_over():
                 return
             yield computation
 

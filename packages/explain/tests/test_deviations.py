@@ -12,7 +12,7 @@ import pytest
 import io_ark
 from kaldi_compat import FeatureError
 from kaldi_compat.numpy import Fbank
-from kaldi_explain.arrangements import storage
+from kaldi_explain.arrangements import find_storage
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import find_simplest, measure_residual
@@ -160,10 +160,10 @@ def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:
 
 
 def test_integers_rounded_toward_zero_are_told_from_others() -> None:
-    rounded = storage(np.trunc(4 * (NOISE - 8)))
+    rounded = find_storage(np.trunc(4 * (NOISE - 8)))
     assert rounded.words == ["rounded toward zero to integers (by up to 1)"]
     assert np.abs(rounded.values - 4 * (NOISE - 8)).max() <= 1
-    assert storage(np.rint(4 * (NOISE - 8))).words == ["rounded to integers (by up to 0.5)"]
+    assert find_storage(np.rint(4 * (NOISE - 8))).words == ["rounded to integers (by up to 0.5)"]
 
 
 def test_place_of_nan_is_named() -> None:

@@ -725,6 +725,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "no/b.png: No such file or directory" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
+    assert explain_main([str(WAV), str(tmp_path / "a.npy")]) == 255
+    assert "is a recording: pass the features first, and the recording second" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
     assert (
         f"a.scp is not one matrix: if the file is a table, append a key, {tmp_path}/a.scp:KEY"
@@ -764,8 +766,32 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
     assert "hamming" in str(explain(MADE, str(WAV)))
     assert str(explain(str(tmp_path / "a.npz"), str(tmp_path / "a.npy"))) == "equal: largest difference 0"
     np.savez(tmp_path / "b.npz", first=MADE, second=MADE)
-    with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\)"):
+    with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\): save the features as a .npy file"):
         explain(tmp_path / "b.npz", WAV)
+    np.savez(tmp_path / "c.npz")
+    with pytest.raises(FeatureError, match=r"holds 0 arrays: save the features as a .npy file"):
+        explain(tmp_path / "c.npz", WAV)
+
+
+def test_nested_lists_of_unequal_lengths_are_refused() -> None:
+    with pytest.raises(FeatureError, match=r"features must be an array \(frames, dim\) of numbers: "):
+        explain([[1.0, 2.0], [3.0]], SAMPLES, 16000)
+    with pytest.raises(AudioError, match=r"audio must be numbers \(T,\) or \(channels, T\): "):
+        explain(MADE, [[1.0, 2.0], [3.0]], 16000)
+
+
+def test_array_without_an_explanation_has_no_plot() -> None:
+    found = explain(np.ones((20, 4)), SAMPLES, 16000)
+    with pytest.raises(FeatureError, match="no features to plot, because the array is not explained: all values are 1"):
+        found.plot()
+
+
+def test_shift_longer_than_the_frame_cannot_be_padded() -> None:
+    model = FeatureModel("fbank").change({"frame_length": 5.0, "padding": "reflect-shift", "mel": "slaney"})
+    with pytest.raises(OptionError, match="a shift of 160 samples is longer than a frame of 80: use a shorter shift"):
+        model.compute(SAMPLES.astype(np.float32))
+    with pytest.raises(OptionError, match="padding='reflect' needs more than 64 samples: use longer audio"):
+        model.change({"padding": "reflect"}).compute(SAMPLES[:60].astype(np.float32))
 
 
 def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:

@@ -110,7 +110,10 @@ def read_key(stream: Any) -> str | None:
 
 
 def _open_regular_file(stream: Any, ahead: bool) -> Source | None:
-    """Return a source that starts at the position of an open regular file, and None for any other stream."""
+    """Return a source at the position of an open regular file, and None for any other stream.
+
+    ``ahead`` permits reading beyond an object, as in :class:`~io_ark.streams.source.FileSource`.
+    """
     if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
         return None
     status = os.fstat(stream.fileno())
@@ -215,6 +218,7 @@ class _OutputFile(io.BufferedWriter):
 
 
 def _open(path: str, mode: str, buffering: int = -1) -> Any:
+    """Open a file like Python's ``open``, whose errors become MissingFileError or OpenError."""
     try:
         return open(path, mode, buffering)
     except (OSError, ValueError) as error:

@@ -50,6 +50,7 @@ class NamedOptions:
 
     @classmethod
     def _check(cls, name: str) -> None:
+        """Raise ``name_error`` if no option has this name."""
         fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
         if name not in fields:
             known = find_nearest_option(name, cls._describe_options(fields))
@@ -136,7 +137,15 @@ def make_fields(
     renamed: Mapping[str, str] = SHORT_NAMES,
     **defaults: Any,
 ) -> list[Field]:
-    """Return fields for some options of ``our_type``, renamed by ``renamed``, with other defaults and meanings."""
+    """Return the fields of a dataclass for some options of kaldi-compat.
+
+    Args:
+        our_type: the dataclass of kaldi-compat.
+        names: names of the options in ``our_type``.
+        meanings: maps names to descriptions that replace kaldi-compat's descriptions.
+        renamed: maps names to different names of the fields.
+        defaults: defaults that replace kaldi-compat's defaults, by name.
+    """
     known = {field.name: field for field in dataclasses.fields(our_type)}
     fields = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
     return [(name, type(default), default, (meanings or {}).get(name) or get_info(field).description)

@@ -113,6 +113,8 @@ def _describe_unknown(name: str) -> str:
             "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "
             "kaldi_standins.transformers.drop_in(extractor)"
         )
+    if not name:
+        return "a name is empty: separate the names of libraries by commas without spaces"
     return f"{name} has no stand-in: choose from {', '.join(sorted(LIBRARIES))}"
 
 
@@ -202,6 +204,7 @@ class Finder:
             )
 
     def _find_stand_in(self, fullname: str) -> str | None:
+        """Return the name of the stand-in's module for a replaced module or a submodule of it, or None."""
         package, suffix = fullname, ""
         while package:
             if package in self.modules:
@@ -228,10 +231,10 @@ class _Alias:
     """Loads a module under a second name."""
 
     def __init__(self, ours: str) -> None:
-        self._find_stand_in = ours
+        self._ours = ours
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._find_stand_in)
+        module = importlib.import_module(self._ours)
         self._spec = module.__spec__
         return module
 
@@ -240,13 +243,10 @@ class _Alias:
 
 
 class _Completed:
-    """Loads an original module with its own loader, and then sets some of its names to names of the stand-in.
-
-    These are the names that the original lacks, or in lhotse, whose stand-in replaces classes, the names that it has.
-    """
+    """Loads an original module with its own loader, and then sets names of the stand-in by :func:`_complete`."""
 
     def __init__(self, loader: Any, ours: str) -> None:
-        self._loader, self._find_stand_in = loader, ours
+        self._loader, self._ours = loader, ours
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -263,10 +263,15 @@ class _Completed:
                 f"{library} {_get_version(library)} cannot be imported with torch {torch}: {_shorten_error(error)}; "
                 f"install the {library} for torch {torch}, or uninstall it to use the whole stand-in"
             ) from error
-        _complete(module, self._find_stand_in)
+        _complete(module, self._ours)
 
 
 def _complete(module: ModuleType, ours: str) -> None:
+    """Set names of an original module to the values that they have in the stand-in's module ``ours``.
+
+    The names are those that the original lacks. In lhotse, where the stand-in replaces classes, they are the names that
+    the original has. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
+    """
     source = importlib.import_module(ours)
     with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.
         warnings.simplefilter("ignore")
@@ -309,6 +314,11 @@ def _shorten_error(error: Exception) -> str:
 
 
 def _exists(module: str) -> bool:
+    """Return True if a module can be found.
+
+    Raises:
+        ModuleNotFoundError: a package that the module's parents import is not installed.
+    """
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:

@@ -166,6 +166,7 @@ def _compute(
     vtln_warp: float = 1.0,
     **options: Any,
 ) -> Any:
+    """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram". :func:`spectrogram` describes the arguments."""
     if not isinstance(waveform, Tensor):
         options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
         return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _check_list_of_tensors(waveform)]
@@ -202,7 +203,7 @@ def _compute(
 
 def _check_list_of_tensors(waveforms: Any) -> list[Tensor]:
     if not isinstance(waveforms, list | tuple) or not all(isinstance(one, Tensor) for one in waveforms):
-        raise WaveformError("the waveform must be a tensor, or a list of tensors: torch.from_numpy makes them")
+        raise WaveformError("the waveform must be a tensor or a list of tensors: convert arrays with torch.from_numpy")
     return list(waveforms)
 
 

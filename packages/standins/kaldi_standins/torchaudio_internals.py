@@ -63,7 +63,11 @@ def _get_waveform_and_window_properties(
     round_to_power_of_two: bool,
     preemphasis_coefficient: float,
 ) -> tuple[Tensor, int, int, int]:
-    """Return a channel of audio (channels, T), and the window's shift, size and padded size in samples."""
+    """Return a channel of audio (channels, T), and the window's shift, size and padded size in samples.
+
+    Raises:
+        AssertionError: the channel does not exist, or an option is out of range.
+    """
     channel = max(channel, 0)
     assert channel < len(waveform), f"channel {channel} does not exist: choose one of 0 to {len(waveform) - 1}"
     samples = waveform[channel]

@@ -82,6 +82,7 @@ class _Extractor:
         return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
 
     def _compute_features(self, utterances: list[Any], device: torch.device) -> list[Any]:
+        """Return the filter banks of utterances (T,): float32 arrays (frames, num_mel_bins)."""
         fbank = _get_fbank(read_fbank_settings(self), device)
         tensors = [torch.from_numpy(utterance).to(device, self.dtype) for utterance in utterances]
         if device.type == "cpu":
@@ -121,13 +122,14 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
     """``transformers.Phi4MultimodalFeatureExtractor``: 80 log-mel bins up to 7690 Hz, floored at 0."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
+        """Return the filter banks (B, frames, 80) of padded audio (B, T) with lengths (B,)."""
         fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
         first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
-        number = torch.arange(frames.shape[1], device=frames.device)
-        cleared = (number >= first) & (number < end) & (lengths != lengths.max())
+        indices = torch.arange(frames.shape[1], device=frames.device)
+        cleared = (indices >= first) & (indices < end) & (lengths != lengths.max())
         frames = frames.masked_fill(cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
         return fbank._compute_undithered_frames(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
 

@@ -339,3 +339,17 @@ def test_buffered_features_cannot_go_back() -> None:
 def test_mel_banks_are_computed_without_torch() -> None:
     use = "from kaldi_standins.kaldi_native_fbank import MelBanks; MelBanks()"
     output_of(f"import sys; {use}; assert 'torch' not in sys.modules")
+
+
+def test_audio_without_enough_samples_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="empty audio cannot be padded by pad_mode='reflect': pass at least one sample"
+    ):
+        knf.Stft(knf.StftConfig(4, 2, 4))([])
+    with pytest.raises(ValueError, match="the audio has 2 samples, but the window has 400: pad the audio"):
+        knf.FeatureWindowFunction(knf.FrameExtractionOptions()).apply([1.0, 2.0])
+
+
+def test_nested_lists_of_unequal_lengths_are_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"numbers of shape \(T,\), not list of shape \(2,\) and type object"):
+        knf.OnlineFbank(without_dither()).accept_waveform(16000, [[1.0], [2.0, 3.0]])

@@ -144,6 +144,10 @@ def test_lines_of_other_files_are_values(tmp_path: Path) -> None:
     for options in {}, {"num_tokens": 3}, {"num_tokens": -1}:
         with pytest.raises(FormatError, match=r"text: [ac]: has [03] words after the key, not "):
             kaldi_python_io.Reader(f"{tmp_path}/text", **options)
+    with pytest.raises(
+        FormatError, match="c: has 0 words after the key, not at least 1: add a value, or pass num_tokens"
+    ):
+        kaldi_python_io.Reader(f"{tmp_path}/text", num_tokens=-1)
     (tmp_path / "text").write_text("a 3\na 4\n")
     for reader in kaldi_python_io.Reader, kaldi_python_io.ScriptReader:
         with pytest.raises(OrderError, match="duplicate"):

@@ -194,6 +194,8 @@ def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:
 def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OptionError, match="librosa has no stand-in"):
         kaldi_standins.install("librosa")
+    with pytest.raises(OptionError, match="a name is empty: separate the names of libraries by commas without spaces"):
+        kaldi_standins.install("torchaudio", "")
     failing = (
         ("replace librosa x.py", 2),
         ("replace kaldiio", 2),

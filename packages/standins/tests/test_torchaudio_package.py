@@ -182,6 +182,8 @@ def test_effects_that_are_not_supported_are_refused(effect: str) -> None:
 def test_samples_without_channels_are_refused() -> None:
     with pytest.raises(AudioError, match="shape"):
         ours.sox_effects.apply_effects_tensor(noise(100), 16000, [])
+    with pytest.raises(AudioError, match=r"shape \(T, channels\), not \(100,\)"):
+        ours.sox_effects.apply_effects_tensor(noise(100), 16000, [], channels_first=False)
 
 
 def test_files_are_read_and_written_as_by_torchaudio_2_8(tmp_path: Path) -> None:

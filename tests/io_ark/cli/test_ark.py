@@ -91,6 +91,12 @@ def test_show_needs_a_key_of_the_table(names: str, said: str, ark: Ark) -> None:
     assert said in ark(f"show {names}", 2).err
 
 
+def test_show_of_a_key_without_a_value_names_the_line(ark: Ark) -> None:
+    Path("short.scp").write_text("nobody\n" + Path("feats.scp").read_text())
+    assert "short.scp: line 1 has a key ('nobody') without a value" in ark("show short.scp nobody", 2).err
+    assert "utt1: matrix 6 x 4" in ark("show short.scp utt1").out
+
+
 def test_show_reads_only_the_object_of_the_key(ark: Ark) -> None:
     Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + Path("feats.scp").read_text().split("\n")[1])
     assert "utt1: matrix 6 x 4" in ark("show piped.scp utt1").out

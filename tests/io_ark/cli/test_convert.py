@@ -29,6 +29,7 @@ import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, find_format
+from io_ark.streams.unfinished import choose_temporary_name
 from tests.support.ark_program import Ark
 from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
@@ -277,6 +278,15 @@ def test_folder_without_a_slash_gets_advice(ark: Ark) -> None:
     )
 
 
+def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
+    def convert_data(*names: str) -> bytes:
+        data = Path("feats.ark").read_bytes()
+        return subprocess.run([*PROGRAM, "convert", *names], input=data, capture_output=True, check=True).stdout
+
+    assert convert_data("", "o.npz") == b"" and Path("o.npz").exists()
+    assert convert_data("feats.ark", "") == Path("feats.ark").read_bytes()
+
+
 def test_urls_are_no_source_of_other_formats(ark: Ark) -> None:
     assert ark("convert http://127.0.0.1/o.npz o.ark", 2).err == (
         "ark: http://127.0.0.1/o.npz: is a URL, but URLs are read only as Kaldi tables: download the file first\n"
@@ -414,6 +424,17 @@ def test_pyarrow_reads_the_parquet_file() -> None:
     same({row["key"]: np.float32(row["values"]).reshape(row["shape"]) for row in rows})
 
 
+def test_parquet_file_is_not_larger_than_the_numbers(ark: Ark) -> None:
+    rng = np.random.default_rng(0)
+    kaldiio.save_ark("floats.ark", {f"k{i}": rng.normal(size=(99, 40)).astype("f4") for i in range(9)})
+    kaldiio.save_ark("integers.ark", {f"k{i}": np.repeat(rng.integers(0, 99, 300), 9).astype("i4") for i in range(9)})
+    pytest.importorskip("pyarrow")
+    for name, limit in (("floats", 1.05), ("integers", 0.5)):
+        ark(f"convert {name}.ark {name}.parquet")
+        size = sum(array.nbytes for _, array in io_ark.read(f"ark:{name}.ark"))
+        assert Path(f"{name}.parquet").stat().st_size < limit * size
+
+
 def test_tar_file_has_a_sample_name_without_dots_as_webdataset_needs() -> None:
     main(["convert", "feats.ark", "o.tar"])
     with tarfile.open("o.tar") as archive:
@@ -532,6 +553,14 @@ def test_what_killed_conversions_left_is_removed_and_named(target: str, ark: Ark
     same(dict(io_ark.read("ark:feats.ark")))
 
 
+def test_files_of_a_running_conversion_are_left(ark: Ark) -> None:
+    name = choose_temporary_name(Path("o.npz"))
+    running = name.with_name(name.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
+    running.write_text("half")
+    assert "removed" not in ark("convert feats.ark o.npz").err
+    assert running.read_text() == "half"
+
+
 def test_links_at_and_in_the_target_are_replaced(target: str, ark: Ark) -> None:
     ark(f"convert feats.ark {target}")
     folders = [path for path in (Path(target), *Path().glob("o_storage/*")) if path.is_dir()]
@@ -572,6 +601,64 @@ def test_folder_with_other_files_is_left_as_it_is(ark: Ark) -> None:
         if "/" in name:
             Path("o", name).parent.rmdir()
         assert files_of("o") == before
+
+
+def write_parquet(values: dict[str, float], name: str) -> None:
+    """Write a file whose keys, unlike the keys of a Kaldi table, may be any text."""
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"key": [*values], "shape": [[1, 1]] * len(values), "values": [[value] for value in values.values()]}
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), name)
+
+
+@pytest.mark.parametrize("key", ["", "\0", "a\0b", "a\rb", "a\nb", "\x7f"])
+def test_keys_that_files_would_change_fail_alone(key: str, target: str, ark: Ark) -> None:
+    write_parquet({key: 1.0, "a": 2.0}, "keys.parquet")
+    said = ark(f"convert keys.parquet {target}", 1).err
+    assert f"keys.parquet: the key {key!a} is empty or has control characters: rename the key\n" in said
+    ark(f"convert {target} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {"a": np.full((1, 1), 2.0)})
+
+
+@pytest.mark.parametrize("key", [".", "..", "../x", "-", "%2E", "ü" * 30])
+def test_keys_that_are_paths_come_back(key: str, target: str, ark: Ark) -> None:
+    kaldiio.save_ark("keys.ark", {key: FEATS["b.1"]})
+    ark(f"convert keys.ark {target}")
+    ark(f"convert {target} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {key: FEATS["b.1"]})
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "lhotse"])
+def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    long = "k" * 70000
+    kaldiio.save_ark("keys.ark", {long: FEATS["b.1"], "a": FEATS["b.1"]})
+    assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    ark(f"convert {TARGETS[name]} back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
+
+
+def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
+    ark("convert feats.ark o.train.jsonl.gz")
+    ark("convert other.ark o.dev.jsonl.gz")
+    ark("convert o.train.jsonl.gz back.ark")
+    same(dict(io_ark.read("ark:back.ark")))
+    Path("n_storage").write_text("mine")
+    assert "n_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
+    assert Path("n_storage").read_text() == "mine"
+
+
+def test_no_manifest_describes_arrays_of_a_killed_conversion(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(formats, "_move_files", interrupt)
+    ark("convert feats.ark o.jsonl", 130)
+    assert not Path("o.jsonl").exists()
 
 
 def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:

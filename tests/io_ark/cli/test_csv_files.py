@@ -122,6 +122,7 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
         ),
         (f"utterance,0\na,1.5\nb,{2**53 + 1}\n", f"b: the value '{2**53 + 1}' is not a number, or does not fit"),
         (f"utterance,0\nb,{'9' * 5000}\n", f"b: the value '{'9' * 40}' is not a number, or"),
+        (f"utterance,frame,0\nb,0,{'9' * 5000}\n", f"b: the value '{'9' * 40}' is not a number, or"),
         ("utterance,frame,0\nb,0,-1e999\n", "b: the value '-1e999' is not a number, or does not fit"),
         ("utterance,frame,0\nb,1,2\n", "b: the frames must be 0 to 0 in order"),
         ("utterance,frame,0\nb,0,2\nb,2,2\n", "b: the frames must be 0 to 1 in order"),

@@ -97,6 +97,7 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
     said = ark("convert d m.json", 2).err
     assert f"d/wav.scp: u1: '{place}' is not a separate file" in said
     assert not Path("m.json").exists()
+    assert "d/wav.scp: is a file: a manifest of NeMo needs a data directory" in ark("convert d/wav.scp m.json", 2).err
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,10 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
         ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "write start and end in seconds"),
         ({"wav": ""}, "d: has no entries to convert"),
         ({"wav": "u1 r1.wav\n", "segments": ""}, "d: has no entries to convert"),
-        ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1e400\n"}, "a: has the times '0' and '1e400': write start and end"),
+        (
+            {"wav": "u1 r1.wav\n", "segments": "a u1 0 1e400\n"},
+            "d/segments: a: has the times '0' and '1e400': write start and end",
+        ),
         ({"wav": "u1 a|b.wav\n"}, "ark: d/wav.scp: u1: 'a|b.wav' has a '|' in the middle"),
     ],
 )

@@ -176,7 +176,7 @@ def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None
 def test_speakers_out_of_order_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
     (tmp_path / "utt2spk").write_text("u1 b\nu2 b\nu3 c\nu4 a\n")
-    with pytest.raises(DataDirError, match="u4: is not in this order"):
+    with pytest.raises(DataDirError, match="u4: is not in sorted order"):
         run("fix_data_dir.sh", str(tmp_path))
 
 

@@ -394,7 +394,7 @@ def test_blank_line_of_many_recordings_is_not_numbered(
     rows = [f"u{n:02d} a.wav\n" for n in range(100)]
     rows[at] = "\n"
     data = make(tmp_path / "data", 1, utt2dur="u1 1\n", wav_scp="".join(rows))
-    with pytest.raises(DataDirError, match=f"wav.scp:{at + 1}: .*is blank"):
+    with pytest.raises(DataDirError, match=f"wav.scp:{at + 1}: is a blank line"):
         data.resample(8000)
 
 

@@ -160,7 +160,8 @@ def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: An
     for option, value in script.get_options(with_own=True).items():
         assert isinstance(value, str | int | float | bool), option
     assert run_data_command([script.command, "--help"]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
+    assert "``" not in shown
     assert script.usage in shown and all(
         scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
     )
@@ -172,7 +173,7 @@ def test_every_command_has_help(capfd: Any) -> None:
     for script in SCRIPTS.values():
         if script.command:
             assert run_data_command([script.command, "--help"]) == 0
-            assert capfd.readouterr().err.startswith(f"Usage: kaldi-compat data {script.command} {script.usage}")
+            assert capfd.readouterr().out.startswith(f"Usage: kaldi-compat data {script.command} {script.usage}")
 
 
 def test_launcher_of_a_newer_version_has_one_line(capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +254,7 @@ def test_commands_for_people_take_options_anywhere(
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
         ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
-        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: this line is blank"),
+        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: is a blank line"),
     ],
 )
 def test_script_loses_data_with_kaldis_status(
@@ -511,6 +512,8 @@ def test_filter_takes_a_list_and_one_file(tmp_path: Path, monkeypatch: pytest.Mo
         ("-f 0", "b 2 a\n"),
         ("-f -1", "c a y\n"),
         ("--exclude -f 0", "a 1 x\nc a y\n"),
+        ("-f -3", ""),
+        ("--exclude -f -3", "a 1 x\nb 2 a\nc a y\n"),
     ],
 )
 def test_filter_counts_fields_from_1_and_from_the_end(
@@ -531,6 +534,14 @@ def test_filter_refuses_a_line_without_the_field(tmp_path: Path, options: list[s
     (tmp_path / "text").write_text("a 1\n\n")
     call = [*options, str(tmp_path / "list"), str(tmp_path / "text")]
     with pytest.raises(DataDirError, match="Bad line, could not get first field"):
+        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
+
+
+def test_filter_by_a_field_from_the_end_refuses_a_blank_line(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("a\n")
+    (tmp_path / "text").write_text("1 a\n\n")
+    call = ["-f", "0", str(tmp_path / "list"), str(tmp_path / "text")]
+    with pytest.raises(DataDirError, match=r"text:2: Invalid scp file line without field 0: correct this line"):
         scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
 
 
@@ -583,11 +594,30 @@ def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
     assert sorted(listed) == sorted(
         [*(script.command for script in SCRIPTS.values() if script.command), "info", "install"]
     )
-    for name in ("", "none", "info"):
+    for name in ("", "none"):
         assert run_data_command([name]) == 2
         error = capfd.readouterr().err
-        assert f"there is no command {name!r} with these arguments: choose from " in error and "install" in error
+        assert f"there is no command {name!r}: choose from " in error and "install" in error
         assert error.count("\n") == 1 and ", ," not in error
+
+
+@pytest.mark.parametrize(("name", "usage"), [("info", "<data-dir>"), ("install", "[--force] <utils-dir>")])
+def test_commands_beside_the_scripts_have_help_and_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, name: str, usage: str
+) -> None:
+    """``install --help`` has written launchers into a folder ``--help``."""
+    monkeypatch.chdir(tmp_path)
+    line = f"Usage: kaldi-compat data {name} {usage}\n"
+    for flag in ("--help", "-h"):
+        assert run_data_command([name, flag]) == 0
+        assert capfd.readouterr() == (line, "")
+    for arguments in ([], ["a", "b"]):
+        assert run_data_command([name, *arguments]) == 2
+        assert capfd.readouterr() == ("", line)
+    assert run_data_command([name, "--no-such", "data"]) == 2
+    known = {"info": "none", "install": "--force"}[name]
+    assert capfd.readouterr().err == f"kaldi-compat data {name}: unknown option --no-such: choose from {known}\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_command_for_a_directory_with_images_runs_no_script_of_the_recipe(

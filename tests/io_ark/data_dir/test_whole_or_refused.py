@@ -137,6 +137,6 @@ def test_speakers_of_new_files_are_not_sorted(tmp_path: Path, monkeypatch: pytes
     for name in "xy":
         full(Path(name))
         (Path(name) / "utt2spk").write_text("a-1 b\na-2 a\n")
-    with pytest.raises(DataDirError, match="is not in this order"):  # of speakers, as from Kaldi's script
+    with pytest.raises(DataDirError, match="is not in sorted order"):  # of speakers, as from Kaldi's script
         run("combine_data.sh out x y")
     assert not Path("out").exists()

@@ -259,6 +259,8 @@ def test_model_of_a_topology_has_its_probabilities() -> None:
     np.testing.assert_allclose(np.exp(model.log_probs[1:]), [0.75, 0.25], rtol=1e-6)
     with pytest.raises(FormatError, match="no phone 4"):
         TransitionModel.of(model.topology, [(4, 0, 0, 0)])
+    with pytest.raises(FormatError, match="not in the topology"):
+        TransitionModel.of(model.topology, [(3, 5, 0, 0)])
 
 
 def test_models_read_twice_are_equal() -> None:
@@ -377,7 +379,7 @@ def test_alignment_of_another_model_is_refused() -> None:
     loops = np.flatnonzero(model.are_self_loops(np.arange(1, model.num_transition_ids + 1))) + 1
     with pytest.raises(FormatError, match="two states in succession"):
         split_to_phones(model, loops[:2])
-    with pytest.raises(FormatError, match="no line for phone 2"):
+    with pytest.raises(FormatError, match="no entry for phone 2"):
         AlignmentConverter(model, model, TREES["mono"], phone_map={1: 1}).convert(aligned("mono", [(2, 0)], True)[0])
     with pytest.raises(FormatError, match="belong together"):
         AlignmentConverter(model, MODELS["tri"], TREES["mono"]).convert(aligned("mono", [(7, 0)], True)[0])

@@ -18,6 +18,7 @@ from io_ark.errors import (
 )
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
+from io_ark.streams.pipes import spawn, wait_for
 
 
 def test_exit_status_of_a_command_is_returned() -> None:
@@ -69,6 +70,18 @@ def test_interrupt_does_not_wait_for_a_command(
         for key, value in reader:
             writer[key] = value
     assert time.monotonic() - begin < 4
+
+
+def test_command_that_runs_on_after_an_interrupt_counts_as_interrupted() -> None:
+    process, end = spawn("exec sleep 60", 0, "|sleep 60")
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        assert wait_for(process) == -signal.SIGINT
+    finally:
+        os.close(end)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
 
 @pytest.mark.parametrize("command", ["echo \0", "echo \ud800"])

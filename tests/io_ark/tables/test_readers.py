@@ -209,6 +209,14 @@ def test_tab_or_newline_may_follow_a_key(folder: Path) -> None:
         assert [(key, value.tolist()) for key, value in reader] == [("a", [1, 2]), ("b", []), ("c", [3])]
 
 
+def test_tab_may_follow_a_key_that_is_longer_than_the_buffer(folder: Path) -> None:
+    key = "k" * 300_000
+    (folder / "long.txt").write_text(f"{key}\t1 2\n")
+    for rspecifier in (f"ark:{folder}/long.txt", f"ark:cat {folder}/long.txt |"):
+        with io_ark.SequentialReader[Any](rspecifier, kind="int-vector") as reader:
+            assert [(name, list(value)) for name, value in reader] == [(key, [1, 2])]
+
+
 @pytest.mark.parametrize("key", ["a\ud800", "\udc41", "", "a b", 5, None])
 def test_invalid_key_is_refused(folder: Path, key: Any) -> None:
     with io_ark.Writer("ark:k", kind="int") as writer, pytest.raises(KeyFormatError, match="invalid key"):

@@ -345,6 +345,15 @@ def test_blocks_of_numbers_are_written_as_entries(kind: io_ark.Kind, dtype: Any,
     assert (tmp_path / "a.scp").read_text() == (tmp_path / "b.scp").read_text().replace("b.ark", "a.ark")
 
 
+def test_script_file_of_a_block_of_large_matrices_points_to_them(tmp_path: Path) -> None:
+    matrices = {f"u{i}": np.random.default_rng(i).normal(size=(90 + i, 100)).astype(np.float32) for i in range(3)}
+    with io_ark.Writer[Any](f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind="matrix") as writer:
+        writer.write_block(ArrayBlock.from_arrays([*matrices], [*matrices.values()]))
+    for key, matrix in io_ark.load_scp(f"{tmp_path}/a.scp").items():
+        np.testing.assert_array_equal(matrix, matrices.pop(key))
+    assert not matrices
+
+
 def test_single_file_may_replace_files_of_a_script_but_no_archive(tmp_path: Path) -> None:
     matrix, script = tmp_path / "a.mat", tmp_path / "list.scp"
     io_ark.save(f"{matrix}", np.eye(2, dtype=np.float32))
@@ -362,3 +371,11 @@ def test_block_with_an_invalid_key_is_refused(keys: list[str], folder: Path) -> 
     matrices = [np.ones((2, 3), np.float32)] * len(keys)
     with io_ark.Writer("ark:a.ark", kind="matrix") as writer, pytest.raises(KeyFormatError):
         writer.write_block(create_block(keys, matrices))
+
+
+@pytest.mark.parametrize("wspecifier", ["ark,t:out", "scp:out.scp"])
+def test_packed_entries_are_refused_outside_a_binary_archive(folder: Path, wspecifier: str) -> None:
+    Path("out.scp").write_text("a single\n")
+    packed = PackedBlock(b"a\n", np.frombuffer(b"a \0BFM \4\0\0\0\0\4\0\0\0\0", np.uint8), np.array([2]))
+    with io_ark.Writer(wspecifier, kind="matrix") as writer, pytest.raises(TypeError, match="binary archive only"):
+        writer.write_block(packed)

@@ -100,6 +100,7 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
                 ("--readers=ten", "--readers=ten: expected an integer of 32 bits"),
                 ("--readers=1.5", "--readers=1.5: expected an integer of 32 bits"),
                 ("--readers=", "--readers=: expected an integer of 32 bits"),
+                ("--max-failures=-2", "--max-failures must be at least -1, not -2"),
             )
         ],
     ],
@@ -124,6 +125,7 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
             "--no-verify",
         ),
         ("fbank --no-compress", "--compression-method=2"),
+        ("fbank --no-pipes", "--command-timeout=5"),
         ("pitch", "--paste-length-tolerance=3 --engine=torch"),
         ("pitch --pitch-conf=p", "--conf=p"),
         (
@@ -131,6 +133,8 @@ def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, caps
             "--conf=p --pitch-conf=p --pitch-postprocess-conf=p --seed=2 --compression-method=2 "
             "--compile --allow-pickle --trust-extractor --max-device-memory=2",
         ),
+        ("--preset=wenet --engine=exact", "--dtype=float16"),
+        ("--preset=wenet", "--dtype=bfloat16"),
         ("--onnx=x.onnx --preset=wenet", "--conf=p --engine=torch --dtype=float16 --compile --trust-extractor"),
         ("--onnx=x.onnx --preset=wenet --device=cuda", "--dtype=float16"),
         ("--transformers=x", "--conf=p --engine=torch --seed=2 --trust-extractor"),

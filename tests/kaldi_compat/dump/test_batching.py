@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark.blocks import ObjectBlock, PackedBlock, WaveBlock, create_block
 from io_ark.codecs import codec
+from io_ark.codecs.compressed import CompressionMethod
 from io_ark.streams import BytesSource
-from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump import packed_batch, spectral_gpu
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
@@ -25,8 +28,9 @@ from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemo
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, TaskReader
 from kaldi_compat.dump.shard import group_entries
-from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
+from kaldi_compat.errors import AudioError
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -358,6 +362,51 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     for each in (results[0], results[2]):
         assert isinstance(each, Features)
         np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
+
+
+def test_kernels_compress_matrices_that_have_rows_and_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    compression = pytest.importorskip("kaldi_compat.torch.kernels.compression")
+    chosen: list[list[int]] = []
+    monkeypatch.setattr(spectral_gpu, "_can_compress", lambda features: True)
+    monkeypatch.setattr(compression, "compress_rows", lambda _, places, method: chosen.extend(places.tolist()) or [])
+    computer = PackedComputer.__new__(PackedComputer)
+    computer.method = CompressionMethod(1)
+    row: Any = SimpleNamespace(counts=np.array([0, 1, 2, 1 << 28]), first_frames=np.array([0, 0, 5, 9]))
+    assert computer._compress(torch.zeros(1, 23), row) == []
+    assert chosen == [[0, 1], [5, 2]]
+
+
+@pytest.mark.parametrize("error", [AudioError("too short"), MemoryError(), RuntimeError("a mistake")])
+def test_only_mistakes_of_the_program_stop_the_job(error: Exception) -> None:
+    """The cause is isolated by halving a block; other errors are failures of single utterances."""
+
+    def work(part: Audio) -> str:
+        if "b" in part.block.names():
+            raise error
+        return ",".join(part.block.names())
+
+    whole = Audio(4, create_block(list("abcd"), [io_ark.Wave(16000.0, audio(10, i)) for i in range(4)]))
+    if isinstance(error, RuntimeError):
+        with pytest.raises(RuntimeError, match=r"^a mistake$"):
+            compute_in_halves(work, whole)
+        return
+    first, failure, others = compute_in_halves(work, whole)
+    assert (first, others) == ("a", "c,d")
+    assert isinstance(failure, Failure) and (failure.index, failure.key) == (5, "b")
+
+
+@pytest.mark.parametrize(
+    ("disabled", "fault", "can_compress"), [("", "", True), ("", "differs", False), ("off", "", False)]
+)
+def test_kernels_that_compress_wrongly_or_are_disabled_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, disabled: str, fault: str, can_compress: bool
+) -> None:
+    pytest.importorskip("triton")
+    compression = pytest.importorskip("kaldi_compat.torch.kernels.compression")
+    monkeypatch.setattr(kernels, "explain_why_disabled", lambda features: disabled)
+    monkeypatch.setattr(compression, "find_compression_fault", lambda device: fault)
+    assert spectral_gpu._can_compress(torch.zeros(1, 2)) is can_compress
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:

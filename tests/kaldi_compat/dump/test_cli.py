@@ -79,6 +79,20 @@ def test_deadline_calls_its_function_once_it_has_passed() -> None:
     deadline.cancel()
 
 
+def test_end_at_once_does_not_need_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal or the reader of a pipe may have ended before."""
+    ended: list[object] = []
+
+    def fail(number: int, text: bytes) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(os, "write", fail)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(command.COMMANDS, "end", lambda: ended.append("commands"))
+    command.end_at_once()
+    assert ended == ["commands", 130]
+
+
 def test_without_a_conf_kaldis_defaults_hold(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

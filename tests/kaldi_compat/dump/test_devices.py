@@ -202,11 +202,13 @@ def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: p
 def test_workers_that_die_again_and_again_stop_the_job(monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
     team, said = team_of(monkeypatch, "cpu", "cpu")
     shard = team.workers[0].shard
-    cause = "with status 1: code in the worker has ended the process, as os._exit does"
+    cause = (
+        "ended with status 1: see the messages above, unless code in the worker has ended the process, as os._exit does"
+    )
     text = (
-        f"3 workers died while writing archive 3, the last worker {cause}"
+        f"3 workers died while writing archive 3: the last worker {cause}"
         if starts
-        else f"worker processes end before they start to write archives: {cause}"
+        else f"worker processes end before they start to write archives: the last worker {cause}"
     )
     for _ in range(2):
         team.workers[0].shard = shard if starts else None

@@ -185,3 +185,21 @@ def test_matrices_that_are_encoded_alone_keep_their_durations() -> None:
     entries = Encoder(DumpOptions(), Trial())(Features(5, block, np.array([0.25, 0.5, 1.0])))
     rows = [(entry.index, entry.durations.tolist(), entry.frames.tolist()) for entry in entries]
     assert rows == [(5, [0.25], [1]), (6, [0.5], [0]), (7, [1.0], [3])]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize(("rows", "together"), [((2, 3, 1), [3]), ((2, 0, 1), [1, 1, 1])])
+def test_only_blocks_with_an_empty_matrix_are_encoded_one_by_one(
+    compress: bool, rows: tuple[int, ...], together: list[int]
+) -> None:
+    """Encoding a whole block takes less time, and the bytes are the same."""
+    values = np.random.default_rng(0).normal(size=(sum(rows), 4)).astype(np.float32)
+    block = ArrayBlock(b"a\nb\nc\n", values.reshape(-1), np.array([(n, 4 if n else 0) for n in rows]))
+    features = Features(0, block, np.ones(3))
+    encode = Encoder(DumpOptions(compress=compress), Trial())
+    encoded = [part for part in encode(features) if isinstance(part, Encoded)]
+    assert [len(part) for part in encoded] == together
+    alone = [part for utterance in features.separate() for part in encode(utterance) if isinstance(part, Encoded)]
+    assert b"".join(part.block.data.tobytes() for part in encoded) == b"".join(
+        part.block.data.tobytes() for part in alone
+    )

@@ -160,7 +160,7 @@ FAULTS = {
     6: "means is empty, perhaps because the audio is too short: remove the utterance",
     7: "returned other instead of means: return the same outputs for all audio",
     8: "the memory is too small for this utterance: cut the audio into segments",
-    9: "means is a int-matrix, but was a matrix in the trial: return the same kind for all audio",
+    9: "means has the type int-matrix, but had the type matrix in the trial: return the same type for all audio",
     10: "returned an array of shape (): return a vector or a matrix for each utterance",
 }
 
@@ -416,7 +416,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "none is not a folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
-        (["--module=extract.py:Mean", "--compress", "--pool=mean"], "--compress needs matrices, but means is a vector"),
+        (["--module=extract.py:Mean", "--compress", "--pool=mean"], "means has the type vector: leave out"),
         (["--module=extract.py:Nix"], "extract.py has no 'Nix': choose from Mean, Faulty, "),
         (["--module=plain.py:Net"], 'a list of float32 arrays; takes = "padded" in its class gives it a tensor (B, T)'),
         (["--module=plain.py:Padded"], "is called with a tensor (B, T) and the lengths (B,), because takes"),
@@ -479,6 +479,10 @@ def test_options_are_named_as_they_were_given(data: Path, capsys: pytest.Capture
         kaldi_compat.dump(data, "wenet", pool="mean", kmeans="c.npy")
     with pytest.raises(OptionError, match=r"module=\.\.\. and the extractor .* exclude each other"):
         kaldi_compat.dump(data, len, module="a:b")
+    with pytest.raises(
+        OptionError, match="'fbank' is a feature: pass the data directory first, and the feature second"
+    ):
+        kaldi_compat.dump("fbank", str(data))
     with pytest.raises(OptionError, match="help and version are not options"):
         kaldi_compat.dump(data, "wenet", help=True)
 

@@ -145,7 +145,7 @@ def test_archive_that_cannot_be_replaced_is_explained(data: Path, what: str, end
     else:
         archive.symlink_to("/nowhere/at/all/1.ark")
     said = said_by(data, "--resume", status=255).splitlines()[-1]
-    advice = {"directory": "is a directory: move it out of the way", "link": "make it, or delete the link"}
+    advice = {"directory": "is a directory: move it out of the way", "link": "create it, or delete the link"}
     assert str(archive) in said and said.endswith(advice[what])
 
 

@@ -410,6 +410,13 @@ def test_call_from_python_writes_logs_and_archives_where_it_is_told(data: Path, 
     ]
     assert (tmp_path / "logs/dump_fbank_train.1.json").exists()
     assert not (data / "log").exists() and not (data / "data").exists()
+    assert outcome.statistics is None  # All features would have to be read.
+
+
+@pytest.mark.parametrize("levels", ["speaker,global", ["speaker", "global"], ("speaker", "global")])
+def test_call_from_python_takes_a_list_as_a_sequence_or_a_string(data: Path, levels: object) -> None:
+    assert kaldi_compat.dump(data, "fbank", nj=1, cmvn=levels).statistics is not None
+    assert (data / "cmvn.scp").exists() and (data / "cmvn.ark").exists()
     assert len(matrices(data / "feats.scp")) == 12
 
 
@@ -530,8 +537,8 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(-9, "killed by SIGKILL: check that"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
-     (None, "without a status: the worker has closed its connection"), (3, "with status 3: code in the worker")],
+    [(-9, "was killed by SIGKILL: check that"), (-11, "was killed by SIGSEGV"), (-99, "was killed by signal 99"),
+     (None, "closed its connection without an exit status"), (3, "ended with status 3: code in the worker")],
 )  # fmt: skip
 def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
@@ -610,7 +617,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without("wav.scp"), "", "wav.scp is missing"),
     (lambda data: (without("wav.scp")(data), (data / "wav.scp").mkdir()), "", "wav.scp is not a file"),
     (without(), "--shard=0/3", "--shard is a number from 1"),
-    (without(), "--cmvn=utterance", "--cmvn is made of"),
+    (without(), "--cmvn=utterance", "--cmvn is speaker, global, or speaker,global; not"),
     (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
     (without(), "--format=npz", "--format must be one of ark, npy, .*, not 'npz': did you mean 'npy'?"),

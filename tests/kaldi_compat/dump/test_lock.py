@@ -112,3 +112,11 @@ def test_parts_of_a_dump_work_at_the_same_time_and_a_whole_dump_alone(
         pass
     with locked_plan(parts[0], None) as again:
         assert again == plan
+
+
+def test_plan_that_was_deleted_before_it_was_locked_is_missing(tmp_path: Path) -> None:
+    """This run has read the plan without the lock, and has not tried the extractor for a new plan."""
+    data = make_data(tmp_path, 2)
+    job = job_of(data, resume=True)
+    with pytest.raises(DumpError, match=r"^there is no plan .*: start without --resume"), locked_plan(job, None):
+        pass

@@ -56,6 +56,33 @@ def test_mean_over_many_rows_has_no_rounding_of_32_bits(data: Path) -> None:
     assert all((value == expected).all() for value in arrays(data / "xvector.scp").values())
 
 
+@pytest.mark.parametrize("reduction", ["pool", "kmeans"])
+def test_audio_without_rows_to_reduce_is_said_to_be_too_short(data: Path, tmp_path: Path, reduction: str) -> None:
+    np.save(tmp_path / "centroids.npy", np.eye(2, dtype=np.float32))
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(50, seed=1))
+
+    def cut(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [x[: len(x) // 160 * 160].reshape(-1, 160)[:, :2] for x in samples]
+
+    value = {"pool": "mean", "kmeans": str(tmp_path / "centroids.npy")}[reduction]
+    options: dict[str, Any] = {reduction: value}
+    assert kaldi_compat.dump(data, cut, nj=1, name="cut", **options).failures == (
+        ("spk0-utt001", "the matrix is empty, perhaps because the audio is too short: remove the utterance"),
+    )
+
+
+def test_failure_without_torch_is_not_that_of_a_lost_device(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "get_torch_extractors", lambda: None)
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(50, seed=1))
+
+    def strict(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if any(len(x) == 50 for x in samples):
+            raise ValueError("too short")
+        return [x[:3] for x in samples]
+
+    assert kaldi_compat.dump(data, strict, nj=1, name="strict").failures == (("spk0-utt001", "too short"),)
+
+
 class Off:
     """Returns a mean that is off by a share in a padded batch."""
 
@@ -305,7 +332,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     for seed, key in enumerate(keys_of(data / "wav.scp")):
         write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
     assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
-    reason = f"{100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
+    reason = f"returned {100 + extra} rows, but the declared frame shift of 0.01 s requires 100:"
     assert failures(data).count(reason) == 4 * (not is_good)
 
 
@@ -550,3 +577,10 @@ def test_audio_without_samples_is_a_failure_before_the_extractor_is_called(data:
         and failure.reason.startswith("the audio is empty")
         and len(extractor.sizes) == calls
     )
+
+
+def test_resampled_audio_has_the_rate_of_the_extractor(data: Path) -> None:
+    job = Job(Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=1), extractor=Samples())
+    computer = model.ExtractorComputer(job, try_extractor(job, 1)[0], "cpu")
+    prepared = computer._prepare(Audio.from_wave(0, "a", io_ark.Wave(16000.0, np.zeros((1, 800), np.int16))))
+    assert (len(prepared.samples), prepared.rate) == (400, 8000.0)

@@ -417,6 +417,20 @@ def test_state_outside_of_python_is_reported(kind: str) -> None:
     assert opaque and all(path.startswith("value.0.a") for path in opaque)
 
 
+def test_paths_into_a_dictionary_name_only_plain_keys() -> None:
+    """The text of another key may be an address, which is different in each process."""
+    mixed = {"name": iter([1]), Holder(1): iter([2])}
+    assert digest_object(Holder(mixed), wing).opaque.keys() == {"value.name.1", "value..1"}
+
+
+def test_standard_streams_are_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input can be read, so that it is not recognized as a log."""
+    with open(os.devnull) as stream, open(os.devnull) as other:
+        monkeypatch.setattr(object_digest, "STREAMS", (sys.stdout, stream))
+        assert not digest_object(Holder([stream]), wing).opaque
+        assert digest_object(Holder([other]), wing).opaque.keys() == {"value.0"}
+
+
 def test_session_of_onnxruntime_is_reported() -> None:
     runtime = pytest.importorskip("onnxruntime")
     assert digest_object(Holder(runtime.SessionOptions()), wing).opaque.keys() == {"value"}

@@ -234,13 +234,14 @@ def test_audio_that_is_too_short_for_a_frame_of_the_preset_fails_alone(tmp_path:
     key = keys_of(data / "wav.scp")[1]
     write_wav(data / "wav" / f"{key}.wav", audio(100, seed=1))
     done = kaldi_compat.dump(data, onnx=tmp_path / "m.onnx", preset="wespeaker", nj=1)
-    assert done.utterances == 2 and failures(data) == f"{key} the audio is too short for a frame\n"
+    assert done.utterances == 2
+    assert failures(data) == f"{key} the audio is too short for a frame: remove the utterance\n"
 
 
 @pytest.mark.parametrize(("node", "shown"), [
-    (("Concat", ["x", "x"], {"axis": 0}), r"\(2, \d+\)"),
-    (("ReduceMean", ["x"], {"keepdims": 0}), r"\(\)"),
-    (("SequenceConstruct", ["x", "x"], {}), "list"),
+    (("Concat", ["x", "x"], {"axis": 0}), r"has the shape \(2, \d+\)"),
+    (("ReduceMean", ["x"], {"keepdims": 0}), r"has the shape \(\)"),
+    (("SequenceConstruct", ["x", "x"], {}), "is a list"),
 ])  # fmt: skip
 def test_output_whose_first_axis_is_no_batch_of_one_is_refused(
     tmp_path: Path, node: tuple[str, list[str], dict[str, int]], shown: str
@@ -255,6 +256,6 @@ def test_output_whose_first_axis_is_no_batch_of_one_is_refused(
     model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(
-        DumpError, match=f"the output y is {shown}: expected an array whose first axis is the batch of one"
+        DumpError, match=f"the output y {shown}: expected an array whose first axis is the batch of one"
     ):
         kaldi_compat.dump(make_data(tmp_path, 1), onnx=tmp_path / "m.onnx", nj=1)

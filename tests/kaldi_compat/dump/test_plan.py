@@ -133,8 +133,9 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
         ("\ufeffa x.wav\nb y.wav\n", "line 1: the file starts with a byte order mark"),
         ("a x.wav\nb y.wav\nb z.wav\n", "line 3: b occurs a second time"),
-        ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
-        ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
+        ("a x.wav\nb\x01 y.wav\n", "line 2: the key 'b.x01' has a control character, which no table can hold: rename"),
+        ("a x.wav\nb\n", "line 2: nothing follows the key 'b'"),
+        ("a x.wav\n\nb y.wav\n", "line 2: a blank line precedes a key"),
     ],
 )
 def test_invalid_lists_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -483,7 +484,7 @@ def test_folder_in_place_of_the_list_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "3", "1/2/3", "-1/3", "1/+3", "1/1000000000", "a/b", " 1/2"])
 def test_part_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="shard is a number from 1 and a count, such as 3/100; not"):
+    with pytest.raises(OptionError, match="shard is a number from 1 to the count, and the count, such as 3/100; not"):
         DumpOptions(shard=text)
 
 

@@ -99,6 +99,8 @@ def test_time_left_waits_until_it_means_something(monkeypatch: pytest.MonkeyPatc
     assert "left" not in at(monitor, 1.0, monkeypatch)
     assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)
     assert "0:01:34 left" in at(monitor, 10.55, monkeypatch)  # 94.95 seconds
+    monitor.record_progress(1, 1000, 10.0, 0)
+    assert "left" not in at(monitor, 100.0, monkeypatch)  # At the end.
     few = Monitor(1000, stream=io.StringIO())
     few.record_progress(1, 5, 1.0, 0)
     assert "left" not in at(few, 10.0, monkeypatch)

@@ -326,7 +326,7 @@ def test_a_speed_directory_that_fails_is_not_begun(tmp_path: Path) -> None:
     source.mkdir()
     (source / "wav.scp").write_text("a a.wav\nb b.wav\n")
     (source / "utt2spk").write_text("a s2\nb s1\n")
-    with pytest.raises(ArkError, match=f"^{target}/utt2spk: sp0.9-b: is not in this order"):
+    with pytest.raises(ArkError, match=f"^{target}/utt2spk: sp0.9-b: is not in sorted order"):
         make_speed_directory(source, target, ["0.9"])
     assert not target.exists()
 

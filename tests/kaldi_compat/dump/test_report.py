@@ -299,3 +299,10 @@ def test_bars_of_a_histogram_fill_the_chart_with_gaps_of_one_unit() -> None:
     bars = [tuple(map(float, bar)) for bar in re.findall(r'class="bar" x="([\d.]+)" .*?width="([\d.]+)"', shown)]
     assert len(bars) == 3 and sum(bars[-1]) < 640  # the width of the chart
     assert all(left + width + 1 == pytest.approx(right, abs=0.2) for (left, width), (right, _) in pairwise(bars))
+
+
+def test_table_has_a_row_for_each_pair_of_texts() -> None:
+    rows = "<tr><td>a</td><td>b &lt; c</td></tr><tr><td>d</td><td>1</td></tr>"
+    assert report.draw_table([("a", "b < c"), ("d", "1")]) == f"<table>{rows}</table>"
+    assert report.draw_table([]) == ""
+    assert [report._describe_rest(count) for count in (-1, 0, 1)] == ["", "", '<p class="note">and 1 more</p>']

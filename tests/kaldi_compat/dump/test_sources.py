@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -158,6 +159,28 @@ def test_damaged_graph_is_refused(tmp_path: Path, content: bytes) -> None:
         source.list_files()
 
 
+@pytest.mark.parametrize("name", ["mine.json", ".json", "./mine", "presets/mine.preset"])
+def test_preset_of_the_user_is_compared_whatever_its_name(data: Path, tmp_path: Path, name: str) -> None:
+    """Every name that the reader of presets takes for a file is one."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    description = {"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 20}}
+    path.write_text(json.dumps(description))
+    arguments = (f"--preset={name}", str(data), "--shard-utterances=2")
+    said(*arguments)
+    assert "nothing was left" in said(*arguments, "--resume")
+    path.write_text(json.dumps(description | {"options": {"num_mel_bins": 20, "low_freq": 60.0}}))
+    assert "--preset changed since the plan" in refused(*arguments, "--resume")  # All archives are complete.
+    next((data / "log").glob("*.2.json")).unlink()
+    assert "--preset changed since the plan" in refused(*arguments, "--resume")
+
+
+def test_warnings_of_a_source_are_printed_whatever_filters_the_caller_has(data: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "normalizes by statistics" in said("--preset=wenet", str(data))
+
+
 def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
@@ -167,7 +190,7 @@ def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> 
         graph = make.make_graph([node], "g", [make.make_tensor_value_info("x", kind, ["B", "T"])],
                                 [make.make_tensor_value_info("y", kind, None)])  # fmt: skip
         onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8), tmp_path / "s.onnx")
-        assert "the output y is (" in refused("--onnx=s.onnx", str(data)), shape
+        assert "the output y has the shape (" in refused("--onnx=s.onnx", str(data)), shape
 
 
 OBJECT = """
@@ -245,6 +268,68 @@ def test_weights_that_differ_between_processes_are_named_as_such(data: Path, tmp
         assert "--resume" not in stderr.getvalue().splitlines()[-1]
 
 
+PACKAGE = {
+    "outer/__init__.py": "from outer import patch\n",
+    "outer/patch.py": "FACTOR = [2]\n",
+    "outer/inner/model.py": "def f(audio):\n    return [x[:3] for x in audio]\n",  # Without a file inner/__init__.py.
+}
+
+
+@pytest.fixture
+def package(data: Path, tmp_path: Path) -> list[str]:
+    """Write a module in a package, which imports another module of the package, and return arguments of a dump."""
+    (tmp_path / "outer" / "inner").mkdir(parents=True)
+    for name, text in PACKAGE.items():
+        (tmp_path / name).write_text(text)
+    return ["--module=outer.inner.model:f", str(data), "--shard-utterances=2"]
+
+
+@pytest.mark.parametrize("name", PACKAGE)
+def test_packages_around_a_module_are_compared(package: list[str], data: Path, tmp_path: Path, name: str) -> None:
+    """A package can change what its modules compute although the object does not refer to it."""
+    said(*package)
+    forget_modules("outer")
+    assert "nothing was left" in said(*package, "--resume")
+    (tmp_path / name).write_text(PACKAGE[name] + "\nimport numpy\n")
+    for manifest in (data / "log" / "dump_f_train.9.json", data / "log" / "dump_f_train.2.json"):
+        manifest.unlink(missing_ok=True)  # At first, all archives are complete.
+        forget_modules("outer")
+        assert re.search(r"^kaldi-compat: --module\S* ?\S* changed since the plan", refused(*package, "--resume"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("raise RuntimeError('no licence')\n", "RuntimeError: no licence"),
+        ("1 +\n", "SyntaxError: "),
+    ],
+)
+def test_package_that_cannot_be_imported_is_reported_like_a_module(
+    package: list[str], tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "outer" / "__init__.py").write_text(text)
+    assert f"--module=outer.inner.model:f cannot be created: {reason}" in refused(*package)
+
+
+def test_listing_the_files_of_a_module_imports_nothing(package: list[str], tmp_path: Path) -> None:
+    def list_files(module: str) -> dict[str, Path]:
+        source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(module=module)))
+        assert source
+        return source.list_files()
+
+    files = {"--module": "outer/inner/model.py", "--module outer": "outer/__init__.py"}
+    assert list_files("outer.inner.model:f") == {name: tmp_path / path for name, path in files.items()}
+    for missing in ("outer.none:f", "outer.patch.deeper:f", "none.outer:f", "..outer:f", ":f", "os.path:join"):
+        assert "--module" not in list_files(missing), missing
+    assert "outer" not in sys.modules
+
+
+def forget_modules(package: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
 def test_module_that_a_call_imports_by_a_computed_name_is_compared(data: Path, tmp_path: Path) -> None:
     (tmp_path / "dynamic.py").write_text(
         "import importlib\n\n\ndef f(audio):\n"
@@ -293,6 +378,33 @@ def test_what_cannot_be_compared_is_said_and_refused(data: Path, capsys: pytest.
     ):
         kaldi_compat.dump(data, Outside(), nj=1, resume=True)
     assert kaldi_compat.dump(data, Outside(), nj=1, resume=True, trust_extractor=True).utterances == 4
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_trusted_extractor_may_differ_in_values_but_not_in_files(
+    data: Path, tmp_path: Path, *, is_complete: bool
+) -> None:
+    """A complete dump is treated like an incomplete one."""
+    text = (
+        "import numpy as np\n\n\nclass M:\n"
+        "    def __init__(self):\n        self.held, self.w = iter([1]), np.load('w.npy')\n\n"
+        "    def __call__(self, audio):\n        return [x[:3] * self.w for x in audio]\n"
+    )
+    (tmp_path / "trusted.py").write_text(text)
+    np.save("w.npy", np.float32(2))
+    arguments = ("--module=trusted.py:M", str(data), "--shard-utterances=2")
+    said(*arguments)
+    before = results(data)
+    np.save("w.npy", np.float32(3))
+    if not is_complete:
+        (data / "log" / "dump_M_train.2.json").unlink()
+    assert "held (list_iterator) of M cannot be compared" in refused(*arguments, "--resume")
+    said(*arguments, "--resume", "--trust-extractor")
+    assert (results(data) == before) is is_complete
+    (tmp_path / "trusted.py").write_text(text + "\n# A comment.\n")
+    if not is_complete:
+        (data / "log" / "dump_M_train.2.json").unlink()
+    assert "--module changed since the plan" in refused(*arguments, "--resume", "--trust-extractor")
 
 
 def test_version_of_an_object_vouches_for_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -563,7 +675,7 @@ def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> No
 def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
     np.save("c.npy", np.ones((2, 1), np.float32))
     (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
-    assert "needs matrices, but f returns xvector, a vector: leave out" in refused(
+    assert "needs matrices, but f returns xvector of type vector: leave out" in refused(
         "--module=loud.py:f", option, str(data)
     )
 
@@ -573,6 +685,11 @@ def test_layer_that_is_named_twice_is_refused(data: Path) -> None:
         DumpOptions(transformers="x", layers="1,01")
     assert "names a layer twice" in refused("--transformers=x", "--layers=1,1", str(data), status=2)
     assert "layers are numbers" in refused("--transformers=x", f"--layers={'9' * 5000}", str(data), status=2)
+
+
+def test_centroids_label_one_layer_only(data: Path) -> None:
+    several = refused("--transformers=x", "--layers=1,2", "--kmeans=c.npy", str(data), status=2)
+    assert "--kmeans=... has the centroids of one layer, but --layers=1,2 names several: name one layer" in several
 
 
 def test_code_of_a_folder_neither_runs_nor_asks(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

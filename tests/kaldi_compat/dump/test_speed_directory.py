@@ -14,6 +14,7 @@ from io_ark.errors import ArkError
 from io_ark.tables import overwriting
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.speed_perturb import make_speed_directory
+from tests.support.dump_data import audio, write_wav
 
 
 def source(folder: Path, audio: str = "a.wav") -> Path:
@@ -82,3 +83,30 @@ def test_recording_on_a_late_line_is_not_replaced_by_a_speed_directory(
     assert main(["dump", "--speeds=0.9,1.0", "--speed-dir=fast", "fbank", "data"]) != 0
     assert "fast/text: is read as well, and writing would destroy it" in capsys.readouterr().err
     assert os.listdir("fast") == ["text"] and Path("d.wav").read_bytes() == b"RIFF"
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+@pytest.mark.parametrize("name", ["wav.scp", "utt2spk"])
+def test_resume_compares_the_directory_whose_speeds_are_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, *, is_complete: bool
+) -> None:
+    """A dump that is resumed does not make the directory of changed speeds again, so lines would be missing there."""
+    monkeypatch.chdir(tmp_path)
+    write_wav(tmp_path / "a.wav", audio(4000, seed=1))
+    data = source(Path("data"))
+    command = ["dump", "--speeds=0.9,1.0", "--speed-dir=fast", "fbank", "data", "--nj=1", "--shard-utterances=1"]
+    assert main(command) == 0
+    manifest = Path("fast/log/dump_fbank_fast.2.json")
+    if not is_complete:
+        manifest.unlink()
+    path = data / name
+    before = path.read_text()
+    path.write_text(before + ("b a.wav\n" if name == "wav.scp" else "b b\n"))
+    capsys.readouterr()
+    for more in ["--resume"], ["--shard=2/2"]:
+        assert main([*command, *more]) == 255
+        assert f"kaldi-compat: original {name} changed since the plan" in capsys.readouterr().err
+        assert manifest.exists() is is_complete
+    path.write_text(before)
+    assert main([*command, "--resume"]) == 0
+    assert Path("fast/feats.scp").read_text().split()[::2] == ["a", "sp0.9-a"]

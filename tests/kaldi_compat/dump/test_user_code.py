@@ -17,9 +17,12 @@ import pytest
 
 import io_ark
 import kaldi_compat
+from kaldi_compat.dump import workers
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.user_code import Interrupted, guard
+from kaldi_compat.dump.options import Job, Layout
+from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard
 from kaldi_compat.dump.workers import describe_ending
+from tests.support.dump_data import dump, make_data
 from tests.support.extractors import arrays, module_data
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
@@ -361,9 +364,114 @@ def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_bloc
         signal.signal(signal.SIGINT, before)
 
 
+def test_interruption_by_the_default_handler_passes_the_guard() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), guard("f"):
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_signal_without_a_name_is_a_number() -> None:
+    assert (get_signal_name(9), get_signal_name(200)) == ("SIGKILL", "signal 200")
+
+
+def test_undisturbed_dump_starts_only_the_workers_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that die are replaced, so that the result alone does not show it."""
+    started: list[object] = []
+    start = workers._start_worker
+    monkeypatch.setattr(workers, "_start_worker", lambda *arguments: started.append(arguments) or start(*arguments))
+    monkeypatch.setattr(workers, "count_cores", lambda: 2)
+    assert dump(make_data(tmp_path, 4), "--shard-utterances=2", nj=2) == 0
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("extractor", "error"), [(print, OSError("no process is left")), (None, ValueError("a mistake in the program"))]
+)
+def test_only_errors_of_an_object_are_explained_by_pickling(
+    tmp_path: Path, extractor: object, error: Exception
+) -> None:
+    job = Job(Layout.from_paths(tmp_path, "fbank"), extractor=extractor)
+    with pytest.raises(type(error)) as caught, workers._explain_pickling(job):
+        raise error
+    assert caught.value is error
+
+
 def test_guard_restores_the_streams() -> None:
     before = sys.stdin, sys.stdout, sys.stderr
     with guard("f"):
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
         assert sys.stdin.read() == ""
     assert (sys.stdin, sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_one_closed_file_of_the_guard_is_an_error(number: int) -> None:
+    """The guard has opened the working directory and copies of the three standard streams."""
+    before, opened = list_open(), list[int]()
+    try:
+        with pytest.raises(DumpError, match=r"^f has closed files of the program: "), guard("f"):
+            opened += sorted(list_open() - before)
+            os.close(opened[number])
+    finally:
+        for descriptor in list_open().intersection(opened):
+            os.close(descriptor)
+    assert len(opened) == 4
+
+
+def list_open() -> set[int]:
+    """Return the open files of this process, without the one that reads the list."""
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+
+BLOCKED = """
+import signal
+from multiprocessing import resource_tracker
+from kaldi_compat.dump.workers import _block_interrupts
+
+with _block_interrupts():
+    resource_tracker.getfd()  # Starting a process calls this, which starts the tracker.
+    assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+"""
+
+
+def test_first_worker_starts_with_blocked_interrupts() -> None:
+    """Python 3.11 unblocks ^C when it starts the tracker of resources."""
+    subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=120)
+
+
+SCRIPT = """
+import kaldi_compat
+
+f = lambda audio: [samples[:3] for samples in audio]
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (
+            "kaldi_compat.dump('data/train', 'wenet', nj=2)",
+            "each worker process imports the main module, which starts a dump: put the call under "
+            "if __name__ == '__main__', or compute in this process with nj=1\n",
+        ),
+        (
+            "if __name__ == '__main__': kaldi_compat.dump('data/train', f, nj=2, name='first')",
+            "DumpError: first cannot be sent to worker processes (PicklingError: ",
+        ),
+    ],
+)
+def test_script_that_workers_cannot_run_is_told_how_to_change(tmp_path: Path, call: str, error: str) -> None:
+    module_data(tmp_path, 4)
+    (tmp_path / "script.py").write_text(SCRIPT.format(call=call))
+    run = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 1 and error in run.stderr, run.stderr
+    assert "has locked" not in run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert "with status 1: see the messages above" in last or last.endswith("in this process with nj=1"), last

@@ -55,7 +55,7 @@ def test_models_without_kaldis_features_are_named(model: str, advice: str) -> No
 
 
 def test_preset_of_another_type_is_refused() -> None:
-    with pytest.raises(OptionError, match="preset=None is a NoneType: pass a name"):
+    with pytest.raises(OptionError, match="preset=None is of type NoneType: pass a name"):
         Preset.of(None)  # type: ignore[arg-type]
 
 

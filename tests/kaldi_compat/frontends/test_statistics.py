@@ -13,6 +13,7 @@ import io_ark
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.functional.cmvn import apply_cmvn
+from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 from kaldi_compat.options.postprocessing import CmvnOptions
 from kaldi_compat.torch.features.model_input import GlobalCmvn
@@ -94,8 +95,12 @@ def test_things_that_are_no_statistics_are_refused() -> None:
         Statistics.of(3)
     with pytest.raises(FeatureError, match="must be numbers"):
         Statistics.of(("a", "b"))
+    with pytest.raises(FeatureError, match=r"expected Kaldi statistics .* not <U1 of shape \(2, 3\)"):
+        Statistics.of(np.array([["a", "b", "c"]] * 2))
     with pytest.raises(FeatureError, match="dimension 3 do not fit features of dimension 2"):
         GlobalCmvn(([0.0] * 3, [1.0] * 3))(torch.zeros(4, 2))
+    with pytest.raises(FeatureError, match="dimension 3 do not fit features of dimension 2"):
+        apply_shift_and_scale(torch.zeros(4, 2), 0.0, torch.ones(3))
     with pytest.raises(OptionError, match="one or the other"):
         GlobalCmvn(([0.0], [1.0]), GlobalCmvnOptions(mean=1.0))
 

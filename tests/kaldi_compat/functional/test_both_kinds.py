@@ -26,7 +26,7 @@ STATISTICS = np.array([[30.0, 12.0, 18.0, 6.0], [200.0, 60.0, 90.0, 0.0]])
 ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("x", "like", "features", "batch", "values"), FEATURES),
     **dict.fromkeys(("a", "b", "transform", "lda", "lda_mllt"), FEATURES[:3]),
-    **dict.fromkeys(("one", "other", "log_energy", "signal"), SIGNAL),
+    **dict.fromkeys(("first", "second", "log_energy", "signal"), SIGNAL),
     **dict.fromkeys(("mean", "variance"), FEATURES**2),
     **dict.fromkeys(("taps", "impulse_response"), np.array([0.5, 1.0, 0.25])),
     "statistics": STATISTICS, "index": np.array([2, 0]), "lengths": None, "time": np.arange(40), "frames": 40,

@@ -108,6 +108,12 @@ def test_a_list_with_a_length_of_16000_samples_is_taken(lengths: Any) -> None:
     assert kaldi_compat.Fbank(dither=0.0)(torch.zeros(1, 100_000), lengths)[1].tolist() == [98]
 
 
+def test_tensors_given_to_numpy_features_are_refused() -> None:
+    for tensor in (torch.tensor(1.0), torch.zeros(500), torch.zeros(2, 500)):
+        with pytest.raises(AudioError, match=r"not Tensor: convert the input with np\.asarray"):
+            kaldi_compat.numpy.Fbank()(tensor)  # type: ignore[call-overload]
+
+
 def test_lists_are_refused_without_torch() -> None:
     code = """
 import sys
@@ -120,7 +126,8 @@ except FeatureError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "expected a NumPy array or a torch tensor, not list: convert it\n", done.stderr
+    message = "expected a NumPy array or a torch tensor, not list: convert it with np.asarray or torch.as_tensor\n"
+    assert done.stdout == message, done.stderr
 
 
 _TRACK = np.tile(np.array([0.9, 100.0], np.float32), (8, 1))

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat.errors import AudioError
+from kaldi_compat.errors import AudioError, FeatureError
 from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
 from kaldi_compat.functional.reverberate import AdditiveSignal, convolve, extract_early_part, reverberate
 from kaldi_compat.options.postprocessing import ReverberationOptions
@@ -176,6 +176,10 @@ def test_invalid_arguments_are_refused() -> None:
         reverberate(speech[:0], RATE)
     with pytest.raises(AudioError, match="is empty"):
         reverberate(speech, RATE, ROOM[:0])
+    with pytest.raises(AudioError, match=r"impulse response must have the shape \(taps,\), not \(1, "):
+        reverberate(speech, RATE, ROOM[None])
+    with pytest.raises(FeatureError, match="not list: convert it"):
+        reverberate([1.0, 2.0], RATE)  # type: ignore[type-var]
     for start in (-1.0, -np.inf, np.nan):
         with pytest.raises(AudioError, match="before the signal"):
             reverberate(speech, RATE, None, [AdditiveSignal(speech, 0.0, start)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -84,10 +86,24 @@ def test_reduced_precision_modes_change_nothing() -> None:
 
 def test_shapes_that_do_not_match_are_refused() -> None:
     features, five = np.zeros((3, 4)), np.zeros((2, 7))
-    with pytest.raises(FeatureError, match="2 x 7 does not fit features of dimension 4"):
-        apply_transform(features, five)
+    for transform in (five, five[0]):
+        with pytest.raises(
+            FeatureError, match="does not fit features of dimension 4: pass a matrix with 4 or 5 columns"
+        ):
+            apply_transform(features, transform)
     with pytest.raises(FeatureError, match="7 columns cannot follow one with 3 rows"):
         compose_transforms(five, np.zeros((3, 3)))
+    vector = np.zeros(3)
+    calls: list[Callable[[], object]] = [
+        lambda: compose_transforms(vector, np.eye(3)),
+        lambda: compose_transforms(np.eye(3), vector),
+        lambda: extend_transform(vector, 5),
+        lambda: full_lda(vector, np.eye(3)),
+        lambda: full_lda(np.eye(3), vector),
+    ]
+    for call in calls:
+        with pytest.raises(FeatureError, match=r"must be a matrix, but has the shape \(3,\)"):
+            call()
     with pytest.raises(FeatureError, match="empty"):
         compose_transforms(np.zeros((2, 0)), np.zeros((0, 3)))
     with pytest.raises(FeatureError, match="new dimension 1"):

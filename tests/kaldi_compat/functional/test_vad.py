@@ -107,3 +107,7 @@ def test_the_voiced_frames_of_a_batch_are_those_of_each_utterance(of: Any) -> No
         assert not found[len(kept) :].any()
     with pytest.raises(FeatureError, match="pass lengths"):
         voiced_cmvn(of(features), options)
+    with pytest.raises(FeatureError, match="without columns"):
+        compute_vad(of(features[..., :0]))
+    with pytest.raises(FeatureError, match="must be from 0 to 40"):
+        compute_vad(of(features), lengths=of(np.array([41, 1, 1])))

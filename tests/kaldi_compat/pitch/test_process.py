@@ -286,6 +286,13 @@ def test_moving_means_frame_by_frame(frames: int, window: int, average: int) -> 
     np.testing.assert_allclose(smooth_pitch(track, options)[:, 1], expected, atol=1e-5)
 
 
+def test_a_track_without_frames_or_columns() -> None:
+    assert smooth_pitch(np.zeros((0, 2), np.float32)).shape == (0, 2)
+    for process in (smooth_pitch, interpolate_linearly, interpolate_smoothly):
+        with pytest.raises(FeatureError, match="probability of voicing and the pitch, not"):
+            process(np.ones(3, np.float32))
+
+
 @pytest.mark.parametrize(
     ("program", "track", "says"),
     [

@@ -80,6 +80,27 @@ def test_large_finite_values_whose_sum_overflows_give_no_warning(command: str) -
     assert all(np.isfinite(matrix).all() for matrix in load("out").values())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "apply-cmvn squares",
+        "apply-cmvn ark:squares.ark",
+        "apply-cmvn --norm-vars --skip-dims=1 mean",
+        "apply-cmvn --skip-dims=1 ark:mean.ark",
+        "apply-cmvn-online squares",
+    ],
+)
+def test_statistics_that_are_not_used_give_no_warning(command: str) -> None:
+    save("in.ark", {"a": np.ones((9, 2), np.float32)})
+    for name, place in (("squares", (1, 0)), ("mean", (0, 1))):
+        statistics = np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]])
+        statistics[place] = np.inf
+        io_ark.save(name, statistics, kind="double-matrix")
+        kaldiio.save_ark(f"{name}.ark", {"a": statistics})
+    assert "WARNING" not in log_of(f"{command} ark:in.ark ark:out")
+    assert np.isfinite(load("out")["a"]).all()
+
+
 @pytest.mark.parametrize("target", ["out", "ark:out"])
 @pytest.mark.parametrize("cause", ["large", "weights"])
 def test_statistics_that_overflow_or_have_infinite_weights_give_a_warning(cause: str, target: str) -> None:

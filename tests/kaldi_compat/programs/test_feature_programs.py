@@ -30,6 +30,26 @@ def test_compressed_matrices_are_read_by_kaldiio(method: int) -> None:
             np.testing.assert_allclose(value, values[key], atol=2.0)
 
 
+def test_lengths_may_differ_by_the_tolerance() -> None:
+    save("long.ark", matrices(9))
+    save("short.ark", matrices(7))
+    assert load_pasted(2)["u0"].shape == (7, 6)
+    assert not load_pasted(1)
+
+
+def load_pasted(tolerance: int) -> dict[str, np.ndarray]:
+    main_of("paste-feats")([f"--length-tolerance={tolerance}", "ark:long.ark", "ark:short.ark", "ark:out.ark"])
+    return load("out.ark")
+
+
+def test_all_columns_may_be_selected_by_truncate() -> None:
+    save("in.ark", matrices(9))
+    for name in ("add-deltas", "add-deltas-sdc"):
+        log_of(f"{name} ark:in.ark ark:all.ark")
+        log_of(f"{name} --truncate=3 ark:in.ark ark:out.ark")
+        assert Path("all.ark").read_bytes() == Path("out.ark").read_bytes()
+
+
 def test_single_files_are_converted_between_formats(capfd: pytest.CaptureFixture[str]) -> None:
     matrix = matrices(4)["u0"]
     kaldiio.save_mat("a.mat", matrix)

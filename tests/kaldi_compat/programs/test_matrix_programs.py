@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.errors import OptionError
 from kaldi_compat.programs import copy_matrix, copy_vector
-from tests.support.programs import log_of
+from tests.support.programs import log_of, run_words
 from tests.support.tables import load, mat, read, save, text
 
 
@@ -33,6 +33,14 @@ def test_functions_are_those_of_numpy(row: list[float], function: str, power: fl
     with np.errstate(all="ignore"):
         result = copy_matrix.change_elements(matrix, copy_matrix.Options(**{function: True}, apply_power=power))
         np.testing.assert_allclose(result, exact**power, rtol=1e-5, atol=1e-30)
+
+
+def test_a_sum_of_as_many_skipped_as_added_entries_fails() -> None:
+    # vector-sum.cc and matrix-sum.cc return 0 only if fewer entries are skipped than added.
+    values = {"a": np.ones(2, np.float32), "b": np.ones(3, np.float32), "c": np.ones(2, np.float32)}
+    save("equal.ark", {key: values[key] for key in "ab"})
+    save("more.ark", values)
+    assert [run_words(["vector-sum", f"ark:{name}.ark", "out"])[0] for name in ("equal", "more")] == [1, 0]
 
 
 def test_two_functions_are_refused() -> None:

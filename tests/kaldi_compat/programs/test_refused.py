@@ -41,11 +41,14 @@ INPUTS = {
     "word": "[ 1 x ]\n",
     "cut": "\0B\4\2\0\0\0\1\0\0\0",
     "blank": "u\n\n",
+    "hollow": " [ ]\n",
     "phones": "<eps> 0\nSIL -3\n",
     "lists": "a 1 2 ; 3 ;",
 }
 MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
 REFUSED = {
+    "shift-feats hollow out": "hollow: Empty input matrix",
+    "append-vector-to-feats hollow hollow out": "hollow: the feature matrix is empty",
     "add-deltas --truncate=3 ark:m ark:out": "u: Cannot truncate features as dimension 2 is smaller than --truncate=3",
     "add-deltas --truncate=-1 ark:m ark:out": "--truncate must be at least 0, not -1",
     "add-deltas-sdc --truncate=3 ark:m ark:out": "dimension 2 is smaller than --truncate=3",
@@ -135,8 +138,9 @@ REFUSED = {
     "subset-feats --n=0 ark:m ark:out": "--n must be at least 1, not 0",
     "subset-feats --n=2 --include=list ark:m ark:out": "--n cannot be combined",
     "subset-feats --include=list --exclude=list ark:m ark:out": "--include and --exclude exclude each other",
-    "subset-feats --include=blank ark:m ark:out": "has an empty line",
-    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "u: is not in the utt2spk map",
+    "subset-feats --include=blank ark:m ark:out": "blank has an empty line, line 2: remove",
+    "copy-feats scp:wav.scp ark:out": "expected a matrix, found a WAV file: compute features first",
+    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "map: add a line for the utterance, or, if",
     "wav-copy scp:wav.scp out": "scp:wav.scp is a table, but out is a single file",
     "wav-copy u.wav ark:out": "ark:out is a table, but u.wav is a single file",
     **{

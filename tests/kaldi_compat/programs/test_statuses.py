@@ -22,10 +22,10 @@ CASES: list[dict[str, str]] = [
     {"copy-feats ark:f.ark 'ark:| cat > out; exit 3'": "the output is incomplete"},
     {"copy-feats scp:entry.scp ark:out": "WARNING .* had nonzero return status 768"},
     {
-        "copy-feats 'scp:cat f.scp; exit 3 |' ark:out": "the table is incomplete",
-        "select-voiced-frames ark:m 'scp:cat v.scp; exit 3 |' ark:out": "the table is incomplete",
+        "copy-feats 'scp:cat f.scp; exit 3 |' ark:out": "the table may be incomplete",
+        "select-voiced-frames ark:m 'scp:cat v.scp; exit 3 |' ark:out": "the table may be incomplete",
     },
-    {"copy-feats 'ark:cat f.ark; exit 3 |' ark:out": "the table is incomplete"},
+    {"copy-feats 'ark:cat f.ark; exit 3 |' ark:out": "the table may be incomplete"},
     {"copy-feats ark:trail.ark ark:out": "trail.ark:[0-9]+: "},
     {"copy-feats 'ark,p:printf k |' ark:out": "printf k |: "},
     {"copy-feats scp,p:blank.scp ark:out": "WARNING .* invalid line"},

@@ -123,6 +123,7 @@ SAID: dict[str, tuple[int | str, ...]] = {
         "Processed 1 trials 1 had errors.",
     ),
     "compute-eer 'echo 1 target; echo 0 nontarget; exit 3 |'": (0, "echo 0 nontarget; exit 3 | had nonzero"),
+    "compute-eer 'echo 1 target; echo nan nontarget |'": (0, "Line 2 has the score NaN, so the equal error rate is"),
     "subset-feats --include='echo u; exit 3 |' ark:f ark:o.ark": (0, "Pipe echo u; exit 3 | had nonzero return sta"),
     "transform-feats zero.mat ark:a.ark ark:o.ark": (
         0,

@@ -155,7 +155,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
 
 
 def popen(cmd: str, mode: str = "rb") -> Any:
-    """Run a command and return its output ("rb", "r") or input ("wb", "w") as a file object.
+    """Run a command, and return its output (mode "rb" or "r") or its input (mode "wb" or "w") as a file object.
 
     Raises:
         ArkError: the command cannot be started.
@@ -334,6 +334,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
+        ArkError: the table cannot be opened, or an entry is not a posterior.
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)
@@ -440,13 +441,21 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a float32 or float64 vector in binary; see :func:`write_vec_int`."""
+    """Write a float32 or float64 vector in binary; see :func:`write_vec_int`.
+
+    Raises:
+        UnsupportedDataType: ``v`` is not an array of float32 or float64.
+    """
     _check_float(v)
     _write(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
 
 def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`."""
+    """Write a float32 or float64 matrix in binary; see :func:`write_vec_int`.
+
+    Raises:
+        UnsupportedDataType: ``m`` is not an array of float32 or float64.
+    """
     _check_float(m)
     _write(_FLOAT_MATRIX, file_or_fd, m, key, Access(pipes, network))
 
@@ -511,7 +520,9 @@ def read_segments_as_bool_vec(
     try:
         seconds = np.array([line[2:4] for line in fields], np.float32)
     except ValueError as error:
-        raise FormatError(f"has a time that is not a number: {error}", file=name) from error
+        raise FormatError(f"has a time that is not a number: {error}; correct the line", file=name) from error
+    if not np.isfinite(seconds).all():
+        raise FormatError("has a time that is NaN or infinite: correct the line", file=name)
     frames = np.rint(100 * seconds).astype(int)
     if (np.diff(np.append(0, frames)) < 0).any():
         raise FormatError(
@@ -656,6 +667,7 @@ def _strip_prefix(name: str) -> str:
 
 
 def _open_gzipped(name: re.Match[str], mode: str) -> Any:
+    """Open the gzipped file of a match of ``_GZIPPED``, at its offset in the uncompressed data."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")
@@ -667,6 +679,7 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
 
 
 def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
+    """Open a source, which may be gzipped or have a prefix such as ``ark:``. See :func:`.file_objects.open_source`."""
     if isinstance(file, str | PathLike):
         name = _strip_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
@@ -694,11 +707,13 @@ def _read_single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
 
 @repeat_errors
 def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    """Iterate over the objects that a script file names. A range after a name is a slice of Python."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
 
     def load(key: str, place: str) -> Any:
+        """Load the object at a location, which may be a gzipped file. Errors name the key."""
         if not _GZIPPED.fullmatch(place):
             return loader.load_value(key, place)
         try:
@@ -729,6 +744,7 @@ def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
 
 
 def _check_float(array: Array) -> None:
+    """Raise UnsupportedDataType unless ``array`` is an array of float32 or float64."""
     if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
         found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
         raise UnsupportedDataType(
@@ -737,6 +753,7 @@ def _check_float(array: Array) -> None:
 
 
 def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
+    """Write an entry, or an object without a key if ``key`` is empty. A value that is refused writes nothing."""
     buffer = CollectedChunks()
     try:
         if key:

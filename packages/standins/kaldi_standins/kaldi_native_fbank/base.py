@@ -107,6 +107,7 @@ class StftBase(Options):
 
 
 def _copy_group(group: Any) -> Any:
+    """Return a shallow copy of a group of options, or None for any other value."""
     if not isinstance(group, Options):
         return None
     copied = object.__new__(type(group))

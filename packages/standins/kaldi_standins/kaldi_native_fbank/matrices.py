@@ -25,6 +25,11 @@ SPLICED = SpliceOptions()
 
 
 def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
+    """Convert features to a float32 matrix. ``needed_by`` names a function that needs at least one frame and column.
+
+    Raises:
+        FeatureError: the features are not a matrix, or are empty although ``needed_by`` is given.
+    """
     matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
         kind = "a nonempty matrix" if needed_by else "a matrix"
@@ -48,7 +53,8 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     """Return features (frames, dim) normalized by statistics (2, dim + 1).
 
     Raises:
-        FeatureError: the statistics have another dimension, or lack the variances that ``opts.norm_vars`` needs.
+        FeatureError: the features are not a matrix, or the statistics have another dimension or lack the variances that
+            ``opts.norm_vars`` needs.
     """
     chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
@@ -100,6 +106,11 @@ class CmvnAccumulator:
         self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add(self, stats: Doubles) -> None:
+        """Add statistics (2, dim + 1).
+
+        Raises:
+            FeatureError: the statistics have another dimension.
+        """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
                 f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "
@@ -112,7 +123,8 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     """Return features (frames, dim) with their deltas: (frames, dim * (order + 1)).
 
     Raises:
-        FeatureError: the features have no frames.
+        FeatureError: the features are not a matrix, or are empty.
+        OptionError: Kaldi refuses an option.
     """
     options = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _to_matrix(feats, "compute_deltas")
@@ -123,7 +135,8 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     """Return features (frames, dim) with their neighbors: (frames, dim * (1 + left_context + right_context)).
 
     Raises:
-        FeatureError: the features have no frames.
+        FeatureError: the features are not a matrix, or are empty.
+        OptionError: Kaldi refuses an option.
     """
     opts = opts or SPLICED
     chosen = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
@@ -135,15 +148,15 @@ class FeatureTransform:
     """A linear transform, or an affine one with the offset in its last column.
 
     Raises:
-        OptionError: not a matrix.
+        OptionError: ``mat`` is not a matrix.
 
     >>> FeatureTransform(np.eye(2, 3)).apply([[1.0, 2.0]]).tolist()
     [[1.0, 2.0]]
     """
 
     def __init__(self, mat: npt.ArrayLike) -> None:
-        self._to_matrix = np.array(mat, np.float32)
-        require(self._to_matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._to_matrix.shape}")
+        self._matrix = np.array(mat, np.float32)
+        require(self._matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._matrix.shape}")
 
     @staticmethod
     def read(filename: str) -> FeatureTransform:
@@ -160,12 +173,12 @@ class FeatureTransform:
     @property
     def input_dim(self) -> int:
         """Number of columns of the matrix."""
-        return int(self._to_matrix.shape[1])
+        return int(self._matrix.shape[1])
 
     @property
     def output_dim(self) -> int:
         """Number of rows of the matrix."""
-        return len(self._to_matrix)
+        return len(self._matrix)
 
     def is_affine(self, input_dim: int) -> bool:
         """Return True if features of this dimension need the last column as an offset."""
@@ -177,7 +190,7 @@ class FeatureTransform:
         Raises:
             FeatureError: the features have another dimension.
         """
-        return np.asarray(apply_transform(_to_matrix(feats), self._to_matrix), np.float32)
+        return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:

@@ -91,7 +91,7 @@ class FeatureWindowFunction:
     """The window of frames.
 
     Raises:
-        OptionError: an unknown window, or a frame without samples.
+        OptionError: the window is unknown, or a frame has no samples.
 
     >>> len(FeatureWindowFunction(FrameExtractionOptions()).window)
     400
@@ -108,8 +108,16 @@ class FeatureWindowFunction:
         return values
 
     def apply(self, wave: Sequence[float]) -> list[float]:
-        """Return audio (T,) whose first samples are multiplied by the window."""
+        """Return audio (T,) whose first samples are multiplied by the window.
+
+        Raises:
+            AudioError: the audio is shorter than the window (a ValueError).
+        """
         frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
+        if len(frame) < len(self._window):
+            raise AudioError(
+                f"the audio has {len(frame)} samples, but the window has {len(self._window)}: pad the audio"
+            )
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()
         return values

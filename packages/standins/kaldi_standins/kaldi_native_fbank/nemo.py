@@ -91,6 +91,7 @@ class OnlineNemoFbank:
         """Add a chunk of audio (T,).
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
@@ -120,7 +121,9 @@ class OnlineNemoFbank:
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop
         if first < self._start or frame_index + n > self.num_frames_ready:
-            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}")
+            oldest, last = self._start // self._hop, self.num_frames_ready - 1
+            known = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
+            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {known}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
         if is_final and self._finished and frame_index + n == self.num_frames_ready:
@@ -130,6 +133,7 @@ class OnlineNemoFbank:
         return self._compute_features(self._samples[offset : end - first], n), offset
 
     def _compute_features(self, samples: Floats, max_frames: int) -> Floats:
+        """Return the features (frames, dim) of samples (T,) for at most ``max_frames`` frames."""
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
         power = np.abs(compute_spectra(self._stft, self._window, emphasized, max_frames)) ** 2

@@ -46,12 +46,16 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
             return packed
         except (struct.error, OverflowError):  # A value has another type, or overflows float32.
             pass
-    samples = np.asarray(waveform)
+    try:
+        samples = np.asarray(waveform)
+    except ValueError:  # NumPy refuses nested lists of unequal lengths.
+        samples = np.asarray(waveform, object)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
     if samples.size == 0:
         return np.empty(0, np.float32)
-    raise WrongOptionError(f"waveform must be a sequence of numbers, not {type(waveform).__name__}")
+    given = f"{type(waveform).__name__} of shape {samples.shape} and type {samples.dtype}"
+    raise WrongOptionError(f"waveform must be a sequence of numbers of shape (T,), not {given}")
 
 
 class FrameStore:
@@ -108,6 +112,7 @@ class OnlineFeature(FrameStore):
         self._start(check_options(self, opts, self.options_type))
 
     def _start(self, opts: Any) -> None:
+        """Prepare the computation with options of the right type."""
         self._plan: Plan = make_plan(opts)
         self._at_once = self._plan.options.dither != 0  # Noise is drawn in order of chunks.
         self._stream = ChunkStream(self._plan)
@@ -132,6 +137,7 @@ class OnlineFeature(FrameStore):
             waveform: samples (T,): an array, a list or another sequence.
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """

@@ -85,6 +85,7 @@ class OnlinePitch(FrameStore):
         """Add a chunk of audio (T,).
 
         Raises:
+            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
             AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
@@ -102,6 +103,7 @@ class OnlinePitch(FrameStore):
             self._frames, self._is_current = list(self._compute_features()), True
 
     def _compute_features(self) -> Floats:
+        """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
         # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
         analysis = Analysis.from_audio(

@@ -49,11 +49,12 @@ def make_plan(opts: Computed) -> exact.Plan:
         OptionError: an option has a value that Kaldi refuses.
     """
     kind: Any = type(opts)
-    return _plan(kind, tuple(opts.flatten().items()))
+    return _make_cached_plan(kind, tuple(opts.flatten().items()))
 
 
 @cached_by_options
-def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
+def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
+    """Return the plan for options of class ``kind``, which are pairs because a cache needs hashable arguments."""
     values = dict(items)
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
@@ -87,7 +88,7 @@ def check_window(name: str) -> str:
     Raises:
         OptionError: the name is not in :data:`WINDOWS`.
     """
-    require(name in WINDOWS, f"invalid window type: {name}; it is one of {', '.join(WINDOWS)}")
+    require(name in WINDOWS, f"invalid window type: {name}; choose from {', '.join(WINDOWS)}")
     return name
 
 

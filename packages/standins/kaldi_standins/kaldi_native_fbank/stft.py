@@ -49,7 +49,7 @@ class Rfft:
         """
         values = to_samples(d).astype(np.float64)
         if len(values) != self._n:
-            raise AudioError(f"expected {self._n} numbers, not {len(values)}")
+            raise AudioError(f"expected n={self._n} numbers, not {len(values)}")
         if self._inverse:
             unpacked = np.zeros(self._n + 2)
             unpacked[: self._n] = values
@@ -123,7 +123,10 @@ def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     shape = np.array(config.window, np.float32)
     if not len(shape) and config.window_type:
         shape = make_window(config.window_type, config.win_length)
-    require(len(shape) <= len(window), f"the window has {len(shape)} samples, more than n_fft={config.n_fft}")
+    require(
+        len(shape) <= len(window),
+        f"the window has {len(shape)} samples, more than n_fft={config.n_fft}: shorten the window or increase n_fft",
+    )
     window[: len(shape)] = shape
     return replace(config), window
 
@@ -153,8 +156,14 @@ def compute_spectra(
 
 
 def _pad(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio with ``size`` more samples before and after it."""
+    """Return audio with ``size`` more samples before and after it.
+
+    Raises:
+        AudioError: the audio is empty, and ``mode`` repeats its samples.
+    """
     if mode in PADDING:
+        if not len(samples):
+            raise AudioError(f"empty audio cannot be padded by pad_mode={mode!r}: pass at least one sample")
         return np.pad(samples, size, mode=PADDING[mode])
     padded = np.zeros(len(samples) + 2 * size, np.float32)
     padded[size : size + len(samples)] = samples

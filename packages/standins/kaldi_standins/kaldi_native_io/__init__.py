@@ -55,7 +55,7 @@ __all__ += table_types.__all__
 
 
 def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> bytes:
-    """Read bytes, or a range of bytes such as ``blobs.ark:20[0:9]``, which includes both ends. -1 is the last byte.
+    """Read a blob, or a range of bytes such as ``blobs.ark:20[0:9]``, which includes both ends. -1 is the last byte.
 
     Args:
         rxfilename: the place of the object.

@@ -41,6 +41,7 @@ class BlobCodec(Codec[bytes]):
         return bytes(source.read(end + 1 - first))
 
     def _read_size(self, source: Source, binary: bool) -> int:
+        """Read the header of a blob after its binary marker, and return the number of bytes that follow."""
         if not binary:
             source.fail("expected a binary object: a blob has no text format")
         magic, size = _HEADER.unpack(source.read(_HEADER.size))

@@ -122,7 +122,7 @@ ROWS = (
 
 
 class CompressedMatrixWriter(TableWriter):
-    """Writes a table of compressed matrices. Every entry may have another compression method."""
+    """Writes a table of compressed matrices. Each entry may have a different compression method."""
 
     _kind = "compressed-matrix"
 

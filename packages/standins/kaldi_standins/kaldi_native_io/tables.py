@@ -59,7 +59,7 @@ class SequentialTableReader(Table):
         network: False to refuse URLs.
 
     Raises:
-        TableError: the table cannot be opened, or an object cannot be read.
+        TableError: the table cannot be opened, an object cannot be read, or there is no current entry.
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:
@@ -132,6 +132,11 @@ class SequentialTableReader(Table):
             raise TableError("the reader is closed: open a table with open()")
 
     def _get_entry(self) -> tuple[str, Callable[[], Any]]:
+        """Return the key of the current entry, and the function that loads its value.
+
+        Raises:
+            TableError: the reader is closed, or all entries have been read.
+        """
         self._check_open()
         if self._current is None and self.done:
             raise TableError("all entries have been read, so there is no current entry: check reader.done first")
@@ -148,7 +153,7 @@ class RandomAccessTableReader(Table):
         network: False to refuse URLs.
 
     Raises:
-        TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
+        TableError: the table cannot be opened, an object cannot be read, or a key is not in the table.
     """
 
     def __init__(self, rspecifier: str, *, pipes: bool = True, network: bool = True) -> None:

@@ -76,15 +76,13 @@ def parse_scps(
 
 
 def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
+    """Return the value of a line of the file ``name``, whose ``words`` follow the key: see :func:`parse_scps`."""
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
         expected = f"{num_tokens - 1}" if num_tokens >= 2 else "at least 1"
-        raise FormatError(
-            f"has {len(words)} words after the key, not {expected}: set num_tokens (-1 for any number)",
-            file=name,
-            key=key,
-        )
+        advice = "set num_tokens (-1 for any number)" if words else "add a value, or pass num_tokens=-1, restrict=False"
+        raise FormatError(f"has {len(words)} words after the key, not {expected}: {advice}", file=name, key=key)
     return words[0] if num_tokens == 2 else words
 
 
@@ -120,9 +118,7 @@ class Reader:
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
             if not 0 <= index < len(self.index_keys):
-                raise KeyError(
-                    f"the file has no line number {index}: pass a number from 0 to {len(self.index_keys) - 1}"
-                )
+                raise KeyError(f"no line has the number {index}: the file has {len(self.index_keys)} lines, from 0 on")
             index = self.index_keys[index]
         if index not in self.index_dict:
             raise KeyError(f"no line has the key {index}: index_keys lists the keys")
@@ -278,6 +274,7 @@ class Writer:
 
 
 def _close(file: Any) -> None:
+    """Close a file, and convert an OSError to WriteError."""
     try:
         file.close()
     except ArkError:
@@ -319,7 +316,7 @@ class ArchiveWriter(Writer):
             obj: float32 or float64 array of one or two dimensions.
 
         Raises:
-            KeyFormatError: the key is empty.
+            ArkError: the key is empty or invalid, the value has another type, or a file cannot be written.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
         if not key:  # kaldi_io would write an object without a key.

@@ -80,6 +80,7 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 
 
 def _count_frames(options: Any, num_samples: int, flush: bool) -> int:
+    """Return :func:`num_frames` for options of kaldi-compat."""
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
         return frames.count_frames(num_samples, size, shift)
@@ -128,7 +129,7 @@ class OfflineFeature(nn.Module):
 
     Attributes:
         opts: the options.
-        computer: the feature of this package.
+        computer: the feature of kaldi-compat.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -154,6 +155,10 @@ class OfflineFeature(nn.Module):
 
         Returns:
             ``(frames, dim)`` on the device of the audio. For a list of audio, a list of such tensors.
+
+        Raises:
+            AudioError: ``waves`` is neither a tensor nor a list of tensors, or audio does not have the shape ``(T,)``.
+            OptionError: ``chunk_size`` is negative.
         """
         if isinstance(waves, Tensor):
             return self._compute_list([waves], vtln_warp, chunk_size)[0]
@@ -170,8 +175,9 @@ class OfflineFeature(nn.Module):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _compute_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
+        """Compute the features of a list of audio: see :meth:`forward`."""
         if not isinstance(waves, list | tuple) or not all(isinstance(wave, Tensor) for wave in waves):
-            raise AudioError("expected a tensor, or a list of tensors: torch.from_numpy makes them")
+            raise AudioError("expected a tensor or a list of tensors: convert arrays with torch.from_numpy")
         if chunk_size:
             return [self.compute(self.convert_samples_to_frames(wave), vtln_warp, chunk_size) for wave in waves]
         features = self.computer([wave.to(self.opts.device) for wave in waves], vtln_warp=vtln_warp)
@@ -270,8 +276,8 @@ class OnlineFeature:
 
     def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
-        self._make_feature = _make_feature(self.feature_type, opts)
-        self._stream = self._make_feature.stream()
+        self._feature = _make_feature(self.feature_type, opts)
+        self._stream = self._feature.stream()
         self._frames: list[Tensor] = []
         self._discarded = 0
         self._finished = False
@@ -279,12 +285,12 @@ class OnlineFeature:
     @property
     def dim(self) -> int:
         """Number of columns of the features."""
-        return self._make_feature.dim
+        return self._feature.dim
 
     @property
     def frame_shift_in_seconds(self) -> float:
         """Seconds from the start of one frame to the start of the next frame."""
-        return self._make_feature.options.frame_shift / 1000.0
+        return self._feature.options.frame_shift / 1000.0
 
     @property
     def num_frames_ready(self) -> int:
@@ -299,10 +305,10 @@ class OnlineFeature:
         """
         if len(waveform) == 0:
             return
-        if sampling_rate != self._make_feature.options.sample_frequency:
+        if sampling_rate != self._feature.options.sample_frequency:
             raise AudioError(
                 f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
-                f"{self._make_feature.options.sample_frequency:g}: resample the audio"
+                f"{self._feature.options.sample_frequency:g}: resample the audio"
             )
         if self._finished:
             raise AudioError("the input is finished: create a new feature for the next utterance")
@@ -315,10 +321,11 @@ class OnlineFeature:
         self._finished = True
 
     def _take(self, chunk: Tensor, *, final: bool) -> None:
+        """Store the frames that a chunk completes, and discard the oldest frames above ``max_feature_vectors``."""
         frames = self._stream(chunk.to(self.opts.device), final=final)
         assert not isinstance(frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += frames.unsqueeze(1).unbind()
-        limit = self._make_feature.options.max_feature_vectors
+        limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
             over = len(self._frames) - limit
             self._discarded += over

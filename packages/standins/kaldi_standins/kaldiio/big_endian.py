@@ -51,6 +51,8 @@ def swap_bytes(source: Source, order: Order) -> bytes:
 
 
 class _Swapper:
+    """Reads parts of an object, and collects in ``done`` their bytes with the byte order of numbers reversed."""
+
     def __init__(self, source: Source, order: Order) -> None:
         self._source = source
         self._order = order
@@ -67,6 +69,11 @@ class _Swapper:
         return first
 
     def swap_sized_integer(self, negative: bool = False) -> int:
+        """Read the byte 4 and an int32, swap the integer, and return its value.
+
+        Raises:
+            ArkError: the byte is missing, or the integer is negative and ``negative`` is False.
+        """
         if self._source.peek(1) != b"\x04":
             self._source.fail("expected a 4-byte integer: only matrices and vectors have a big-endian form")
         self.copy(1)

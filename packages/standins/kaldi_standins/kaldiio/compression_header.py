@@ -94,6 +94,7 @@ class PerColHeader:
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def float_to_char(self, array: Array) -> Array:
+        """Return the codes, 0 to 255, of values (columns, rows)."""
         parts = [
             np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + first
             for low, high, first, steps in self._ranges

@@ -91,6 +91,7 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
+    """Write ``(rate, samples)`` or ``(samples, rate)`` by ``soundfile.write``, after a tag and the size."""
     try:
         import soundfile
     except ImportError:
@@ -110,6 +111,7 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
+    """Write a value by ``numpy.save``, after a tag and the size."""
     data = io.BytesIO()
     try:
         np.save(data, value, **({"allow_pickle": False} | dict(options)))

@@ -107,7 +107,7 @@ class ReadHelper:
         table = classify_rspecifier(wspecifier)
         script = table is not None and table.kind == "scp"
         if segments is not None and not script:
-            raise SpecifierError(f"{wspecifier!r}: segments need an 'scp:' table of recordings")
+            raise SpecifierError(f"{wspecifier!r}: segments need a script file of recordings: pass 'scp:FILE'")
         if table is not None and script and (segments is not None or not table.permissive):
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return

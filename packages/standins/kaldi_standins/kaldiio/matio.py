@@ -210,7 +210,8 @@ def save_ark(
         network: False to refuse URLs.
 
     Raises:
-        ArkError: a key or value cannot be written, or a file cannot be opened.
+        ArkError: a key or value cannot be written, a file cannot be opened or written, or ``ark`` is a stream without
+            positions to which a script file cannot point.
     """
     codec = KaldiioCodec(compression_method, endian=endian, write_function=write_function, write_kwargs=write_kwargs)
     if scp is not None and not is_name(ark) and not _has_position(ark):
@@ -281,6 +282,7 @@ def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
 
 
 def _has_position(stream: Any) -> bool:
+    """Return True if a stream knows its position."""
     try:
         stream.tell()
     except (OSError, AttributeError):
@@ -460,11 +462,11 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
         data = _read_bytes(fname)
     name = name_of_stream(fname)
     lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
-    for number, line in enumerate(lines.split("\n") if lines else (), 1):
+    for line_number, line in enumerate(lines.split("\n") if lines else (), 1):
         key, mark, location = line.partition(separator)
         if not mark:
             raise FormatError(
-                f"line {number} has no {separator!r} after its key: correct the line, or pass another separator",
+                f"line {line_number} has no {separator!r} after its key: correct the line, or pass another separator",
                 file=name,
             )
         yield key, location.rstrip(WHITE_SPACE)

@@ -37,6 +37,7 @@ def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _check_plain(value: Any) -> None:
+    """Raise FormatError if a value, or a part of it, has a type that :func:`read_pickle` would refuse."""
     if isinstance(value, list | tuple | set | frozenset):
         for part in value:
             _check_plain(part)
@@ -137,6 +138,7 @@ class _Reader:
         self._memo: dict[int, Any] = {}  # Memorized values. A dictionary, because a pickle may use any indices.
 
     def read(self) -> Any:
+        """Run all instructions, and return the value that remains on the stack."""
         while (code := bytes(self._source.read(1))) != b".":
             if code in _CONSTANTS:
                 self._stack.append(_CONSTANTS[code]())
@@ -173,7 +175,11 @@ class _Reader:
         return values
 
     def _pop_from(self, at: int | None) -> list[Any]:
-        """Pop the values from position ``at`` on, or from the last mark on if it is None."""
+        """Pop the values from position ``at`` on, or from the last mark on if ``at`` is None.
+
+        Raises:
+            FormatError: there are too few values, or a value is a function or an array that is not finished.
+        """
         at = self._marks.pop() if at is None else at
         if at < 0:
             raise FormatError("a pickle is damaged, because it takes more values than there are: save the value again")
@@ -196,6 +202,7 @@ class _Reader:
         return self._stack[-1]
 
     def _run_with(self, code: bytes, number: Any) -> None:
+        """Run an instruction whose ``number`` is a value, a size in bytes, or the index of a memorized value."""
         push = self._stack.append
         if code in b"qr":
             self._memo[number] = self._stack[-1]
@@ -211,6 +218,11 @@ class _Reader:
                 push(data.decode("utf-8", "surrogatepass") if code in b"X\x8c\x8d" else data)
 
     def _run(self, code: bytes) -> None:
+        """Run an instruction without a number.
+
+        Raises:
+            FormatError: the instruction or a name is not supported.
+        """
         stack, push = self._stack, self._stack.append
         if code == b"(":
             self._marks.append(len(stack))

@@ -81,7 +81,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     specifier = put_archive_first(specifier)
     writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
     if writing is None and reading is None:
-        raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE or ark,scp:ARCHIVE,SCRIPT")
+        raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE, scp:FILE or ark,scp:ARCHIVE,SCRIPT")
     options = specifier.partition(":")[0].replace(" ", ",").split(",")
     if writing is not None:
         names = {"ark": writing.archive or None, "scp": writing.script or None}

@@ -76,6 +76,10 @@ class KaldiioCodec(AnyCodec):
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
+        """Read an object in text. Whole numbers give an int32 vector, and a line of other numbers gives float32.
+
+        All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
+        """
         if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
         kind, _ = detect_kind(source)

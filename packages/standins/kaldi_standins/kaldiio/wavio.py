@@ -94,9 +94,9 @@ def read_audio(source: Source) -> Audio:
     """Read the wave file at the next byte. soundfile reads all formats except for linear samples of up to 16 bits.
 
     Raises:
-        ArkError: the source is not a wave file, or the format needs soundfile, which is not installed.
+        ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
     """
-    coding, bits = _format_of(source)
+    coding, bits = _detect_format(source)
     if coding == _PCM and 0 < bits <= 16:
         return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
     size = int.from_bytes(source.peek(8)[4:], "little")
@@ -105,7 +105,7 @@ def read_audio(source: Source) -> Audio:
     return decode_audio(source.read(size + 8) if whole else source.read_rest(), source)
 
 
-def _format_of(source: Source) -> tuple[int, int]:
+def _detect_format(source: Source) -> tuple[int, int]:
     """Return the coding and the bits per sample of the wave file at the next byte. The default is 16-bit PCM."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:

@@ -107,7 +107,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
         """Compute features ``(frames, dim)`` of audio ``(T,)`` or ``(channels, T)``, as an array or a tensor.
 
-        As in lhotse, the features are those of the first channel, but Whisper's features need one channel.
+        As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
 
         Raises:
             AudioError: the audio has another sampling rate, or a shape without features.
@@ -131,8 +131,8 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             AudioError: the audio has another sampling rate, or several channels.
         """
         self._check_rate(sampling_rate)
-        one = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
-        items: list[Any] = [samples] if one else list(samples)
+        is_single = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
+        items: list[Any] = [samples] if is_single else list(samples)
         if lengths is None:
             channels = [_to_mono(item) for item in items]
             batch = torch.nn.utils.rnn.pad_sequence(channels, batch_first=True)
@@ -151,6 +151,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return np.stack(rows) if isinstance(rows[0], np.ndarray) else torch.stack(rows)
 
     def _check_rate(self, sampling_rate: int) -> None:
+        """Raise AudioError unless the configuration has this sampling rate."""
         if sampling_rate != self.config.sampling_rate:
             raise AudioError(
                 f"the audio has a sampling rate of {sampling_rate} Hz, but the extractor has sampling_rate="
@@ -159,6 +160,11 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
 
 def _to_mono(samples: Samples) -> Tensor:
+    """Return audio (T,) or (1, T) as a tensor (T,).
+
+    Raises:
+        AudioError: the audio has another shape.
+    """
     tensor = torch.as_tensor(samples)
     if tensor.ndim == 2 and len(tensor) == 1:
         tensor = tensor[0]

@@ -54,6 +54,11 @@ class Config(LhotseOptions):
     use_fft_mag: bool
 
     def __post_init__(self) -> None:
+        """Move ``num_mel_bins`` to ``num_filters``, check that times are in seconds, and warn of ``snip_edges``.
+
+        Raises:
+            OptionError: a time is a second or more.
+        """
         names: dict[str, Any] = vars(self)
         if names.get("num_mel_bins") is not None:
             names["num_filters"], names["num_mel_bins"] = names["num_mel_bins"], None

@@ -35,21 +35,23 @@ def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Fiel
 
 
 def _make_frame_fields(**defaults: Any) -> list[Field]:
-    lhotses = {"sample_frequency": 16000, "frame_length": 0.025, "frame_shift": 0.01, "dither": 0.0}
-    lhotses |= {"snip_edges": False, "energy_floor": EPSILON, "use_energy": False}
+    """Return the fields of frames with lhotse's defaults, or with ``defaults``, whose keys are kaldi-compat's names."""
+    lhotse_defaults = {"sample_frequency": 16000, "frame_length": 0.025, "frame_shift": 0.01, "dither": 0.0}
+    lhotse_defaults |= {"snip_edges": False, "energy_floor": EPSILON, "use_energy": False}
     return [
         *_make_fields(
             ours.FbankOptions,
             *("sample_frequency", "frame_length", "frame_shift", "round_to_power_of_two", "remove_dc_offset"),
             *("preemphasis_coefficient", "window_type", "dither", "snip_edges", "energy_floor", "raw_energy"),
             "use_energy",
-            **lhotses | defaults,
+            **lhotse_defaults | defaults,
         ),
         ("use_fft_mag", bool, False, "magnitudes, not the power spectrum"),
     ]
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
+    """Return the fields of mel bins with these defaults."""
     own = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **own),

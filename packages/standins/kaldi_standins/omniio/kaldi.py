@@ -118,7 +118,7 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
     parsed = parse_specifier(rspecifier)
     files = [(kind, parsed[kind]) for kind in ("ark", "scp") if parsed[kind] is not None]
     if len(files) != 1:
-        raise SpecifierError(f"{rspecifier!r} names two files to read: name only one")
+        raise SpecifierError(f"{rspecifier!r} names {len(files) or 'no'} files to read: write ark:FILE or scp:FILE")
     return files[0]
 
 

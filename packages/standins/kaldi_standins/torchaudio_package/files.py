@@ -139,7 +139,7 @@ def load(
         AudioFileError: the file cannot be read, or ``normalize=False`` does not support the type of the samples.
         MissingExtraError: soundfile is not installed.
     """
-    with _opened(uri, "load", backend) as file:
+    with _open_file(uri, "load", backend) as file:
         dtype = "float32"
         if file.format == "WAV" and not normalize:
             dtype = SUBTYPES.get(file.subtype, ("", 0, ""))[2]
@@ -187,7 +187,7 @@ def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: 
         AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
     """
-    with _opened(uri, "info", backend) as file:
+    with _open_file(uri, "info", backend) as file:
         encoding, bits, _ = SUBTYPES.get(file.subtype, ("UNKNOWN", 0, ""))
         encoding = "FLAC" if file.format == "FLAC" else encoding
         return AudioMetaData(int(file.samplerate), int(file.frames), int(file.channels), bits, encoding)
@@ -240,9 +240,10 @@ def save(
     encoding = encoding or None if kind in ("wav", "flac") else encoding
     subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
-        asked = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
+        request = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
         raise AudioFileError(
-            f"cannot write {_name(uri)}: {kind} does not have {asked}: choose another encoding or size"
+            f"cannot write {_name(uri)}: {kind} does not have {request}: convert the samples, or choose another "
+            "encoding or size"
         )
     container = format or ("NIST" if kind in ("sph", "nis", "nist") else None)
     try:
@@ -271,6 +272,12 @@ def get_audio_backend() -> str:
 
 
 def _import_soundfile(function: str, backend: str | None) -> Any:
+    """Import soundfile for a ``function`` of torchaudio.
+
+    Raises:
+        AudioFileError: torchaudio has no such backend, or the C library of soundfile is missing.
+        MissingExtraError: soundfile is not installed.
+    """
     if backend not in (None, "soundfile", "sox", "ffmpeg"):
         raise AudioFileError(f"torchaudio has no backend {backend!r}: leave backend out")
     try:
@@ -280,7 +287,8 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
 
 
 @contextmanager
-def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
+def _open_file(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
+    """Open an audio file for a ``with`` statement of a ``function`` of torchaudio. Errors become AudioFileErrors."""
     soundfile = _import_soundfile(function, backend)
     # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri

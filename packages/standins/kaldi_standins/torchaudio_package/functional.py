@@ -142,10 +142,11 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
         mask_value: value of masked elements.
         axis: one of the last two axes.
         p: largest share of the axis that is masked.
+
+    Raises:
+        ValueError: ``axis`` is not one of the last two axes, or ``p`` is not within 0 to 1.
     """
-    return _mask_stretch(
-        specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device)
-    )
+    return _mask_range(specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device))
 
 
 def mask_along_axis_iid(
@@ -153,19 +154,20 @@ def mask_along_axis_iid(
 ) -> Tensor:
     """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
     batch: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
-    return _mask_stretch(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
+    return _mask_range(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
 
 
-def _mask_stretch(
-    batch: Tensor, longest: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
+def _mask_range(
+    batch: Tensor, max_length: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
+    """Mask a random range in ``batch``. ``draw`` returns random numbers in 0 to 1: one, or one for each spectrogram."""
     if axis % batch.ndim < batch.ndim - 2 or not 0 <= p <= 1:
         raise ValueError(f"axis={axis} must be one of the last two, and p={p} must lie within 0 to 1")
     size = batch.shape[axis]
-    longest = longest if p == 1 else min(longest, int(size * p))
-    if longest < 1:
+    max_length = max_length if p == 1 else min(max_length, int(size * p))
+    if max_length < 1:
         return batch
-    length = draw() * longest
+    length = draw() * max_length
     start = (draw() * (size - length)).long()[..., None, None]
     places = torch.arange(size, device=batch.device).reshape((-1, 1) if axis % batch.ndim == batch.ndim - 2 else (-1,))
     mask = (places >= start) & (places < start + length.long()[..., None, None])

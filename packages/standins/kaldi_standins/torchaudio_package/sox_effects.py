@@ -56,7 +56,8 @@ def apply_effects_tensor(
     (torch.Size([1, 20000]), 16000)
     """
     if tensor.ndim != 2:
-        raise AudioError(f"expected samples of shape (channels, T), not {tuple(tensor.shape)}")
+        layout = "(channels, T)" if channels_first else "(T, channels)"
+        raise AudioError(f"expected samples of shape {layout}, not {tuple(tensor.shape)}")
     audio = np.clip((tensor.T if channels_first else tensor).detach().to("cpu", torch.float64).numpy(), -1, 1)
     rate = Fraction(sample_rate)
     for name, *arguments in effects:
@@ -150,6 +151,7 @@ def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fra
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
+    """Select the samples between two positions. By default, the second position is the end of the audio."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:

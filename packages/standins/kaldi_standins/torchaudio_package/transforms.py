@@ -59,7 +59,16 @@ class FrequencyMasking(torch.nn.Module):
 
 
 class TimeMasking(FrequencyMasking):
-    """Mask a random range of time in spectrograms (..., freq, time), at most the share ``p`` of all frames."""
+    """Mask a random range of time in spectrograms (..., freq, time).
+
+    Args:
+        time_mask_param: exclusive upper bound of the length of the range.
+        iid_masks: mask a different range in each spectrogram.
+        p: largest share of the frames that is masked.
+
+    Raises:
+        ValueError: ``p`` is not within 0 to 1.
+    """
 
     axis = -1
 

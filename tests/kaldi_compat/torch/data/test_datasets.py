@@ -401,7 +401,7 @@ def test_audio_of_a_wrong_channel_is_refused(corpus: Path, tmp_path: Path) -> No
         WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
     io_ark.save(f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)), kind="wave")
     (tmp_path / "wav.scp").write_text(f"stereo {tmp_path}/stereo.wav\n")
-    with pytest.raises(AudioError, match="2 channels: pass channel=0 to 1"):
+    with pytest.raises(AudioError, match="2 channels: pass a channel from 0 to 1"):
         WaveDataset(tmp_path / "wav.scp")[0]
     with pytest.raises(AudioError, match="channel=2 does not exist"):
         WaveDataset(tmp_path / "wav.scp", channel=2)[0]
@@ -493,4 +493,6 @@ def test_a_sampler_of_batches_in_the_wrong_place_is_refused_with_advice(corpus: 
     sampler = BucketBatchSampler(data.lengths(), batch_size=2, shuffle=False)
     with pytest.raises(TypeError, match=r"not \[\d+, \d+\]: pass a sampler of batches .* as batch_sampler="):
         next(iter(DataLoader(data, sampler=sampler)))
+    with pytest.raises(TypeError, match=r"not 'utt1': data.keys.index\(KEY\) is the index of a key$"):
+        data["utt1"]  # type: ignore[index]
     assert data[np.int64(-1)].key == data.keys[-1]

@@ -130,3 +130,8 @@ def test_view_with_the_negative_bit_is_read(name: str) -> None:
 def test_mask_of_an_array_is_not_dropped(feature: Any) -> None:
     with pytest.raises(kc.KaldiCompatError, match="masked"):
         feature(np.ma.masked_array(np.ones((2, 800), np.float32), np.arange(1600).reshape(2, 800) == 3))
+
+
+def test_sparse_vtln_factors_are_refused() -> None:
+    with pytest.raises(kc.OptionError, match="vtln_warp must be a number, or one for each utterance"):
+        kc.Fbank(dither=0.0)(torch.zeros(2, 800), vtln_warp=torch.ones(2).to_sparse())
