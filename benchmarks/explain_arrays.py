@@ -149,7 +149,7 @@ def list_kaldi_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         "standard deviation": normalized,
         "base 10": made / np.log(10),
         "decibels": 10 / np.log(10) * made,
-        "global": (made - np.cos(np.arange(80))) / np.linspace(1, 2, 80),
+        "CMVN of a speaker or corpus": (made - np.cos(np.arange(80))) / np.linspace(1, 2, 80),
         "float16": made.astype(np.float16),
         "standard deviation|padding": np.vstack([normalized, np.zeros((40, 80))]),
     }

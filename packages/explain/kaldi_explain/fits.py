@@ -172,6 +172,8 @@ def _list_maps(
         is_named = fixed_offset is not None or abs(offset) < 1e-3 * max(1.0, slope)
         line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
         yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
+        if fixed_offset is not None:
+            yield f"{name}, of samples in -1 to 1", slope * (features - LOG_OF_SCALE) + fixed_offset, NUMBER_WORDS
     logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
     centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):

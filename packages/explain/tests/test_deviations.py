@@ -154,6 +154,12 @@ def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) ->
     assert fit.residual < 1e-9
 
 
+def test_whispers_map_is_named_for_samples_on_either_scale() -> None:
+    for shift, samples in (0.0, ""), (2 * np.log(32768), ", of samples in -1 to 1"):
+        fit = find_simplest(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)
+        assert fit.name == f"(x + 4) / 4 of logarithms to base 10, as in Whisper{samples}"
+
+
 def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:
     fit = find_simplest(NOISE, changed(np.s_[:, 4], NOISE[:, 4] + 1), 1e-3)
     assert fit.name == ""
