@@ -31,6 +31,7 @@ test: lint types unit
 
 # Installs libraries that take 1.5 GB more, and runs the tests that `make test` skipped without them.
 test-rest: $(VENV)/test-all.stamp
+	@[ -e $(SKIPPED) ] || { echo "$(SKIPPED) is missing: run make test first, which lists the tests that it skips"; exit 1; }
 	if [ -s $(SKIPPED) ]; then $(PYTEST) @$(SKIPPED); fi
 
 test-all: test

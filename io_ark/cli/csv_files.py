@@ -88,11 +88,8 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
             [[number_type(value) for value in row] for row in rows], np.int64 if number_type is int else np.float64
         )
         # From 2**53 on, a float may lack digits of an integer, and may be infinite.
-        if (
-            number_type is float
-            and (abs(numbers) >= 2**53).any()
-            and not all(_is_number(v, float) for v in chain(*rows))
-        ):
+        may_be_inexact = number_type is float and (abs(numbers) >= 2**53).any()
+        if may_be_inexact and not all(_is_number(value, float) for value in chain(*rows)):
             raise OverflowError
     except (ValueError, OverflowError):
         wrong = next(value for value in chain(*rows) if not _is_number(value, number_type))

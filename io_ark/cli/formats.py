@@ -272,11 +272,8 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             header = json.loads(file.read(size))
             header.pop("__metadata__", None)
             for key, entry in header.items():
-                dtype, shape, (start, end) = (
-                    np.dtype(SAFETENSORS[entry["dtype"]]),
-                    entry["shape"],
-                    entry["data_offsets"],
-                )
+                dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
+                start, end = entry["data_offsets"]
                 if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * dtype.itemsize:
                     raise ValueError(f"{key}: the position or size of the data in the header is wrong")
                 file.seek(8 + size + start)

@@ -356,10 +356,8 @@ def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes 
     format_name, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if format_name == b"CM" else 0, 4):
         raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
-    percentiles, codes = (
-        matrix.percentiles.astype("<u2", copy=False),
-        matrix.codes.astype(_FORMATS[format_name], copy=False),
-    )
+    percentiles = matrix.percentiles.astype("<u2", copy=False)
+    codes = matrix.codes.astype(_FORMATS[format_name], copy=False)
     header = format_name + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
     return header, view_raw_bytes(percentiles), view_raw_bytes(codes)
 

@@ -71,8 +71,8 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         batch = ": pass one array of the batch" * (array.ndim > 2)
-        found = f"{array.dtype} {array.shape}{batch}"
-        raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {found}")
+        shown = f"{array.dtype} {array.shape}{batch}"
+        raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {shown}")
     if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():

@@ -327,7 +327,7 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Yield attempts with features of which the array holds only the deltas."""
+        """Yield attempts in which the array holds only the deltas of features."""
         # Second deltas resemble their features. If plain features already resemble the array, a match with deltas would
         # therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:

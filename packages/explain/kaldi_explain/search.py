@@ -442,7 +442,7 @@ class Search:
                      for part in (1, 0.5, 0.25)]  # fmt: skip
             best = self.best((best, *map(best.change, parts)))
         limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
-        # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
+        # Among numbers that explain the array about equally well, the number with the fewest digits is the likeliest.
         for name in names:
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.cost(other) <= limit), best)

@@ -117,8 +117,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
         raise AudioError(f"audio must be numbers (T,) or (channels, T): {error}") from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
-        given = f"{recording.dtype} {recording.shape}"
-        raise AudioError(f"audio must be a nonempty array (T,) or (channels, T) of numbers, not {given}")
+        shown = f"{recording.dtype} {recording.shape}"
+        raise AudioError(f"audio must be a nonempty array (T,) or (channels, T) of numbers, not {shown}")
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
         raise AudioError(

@@ -163,7 +163,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
-    if sample.shape[1] > 600:  # Principal components of so many columns would take too long.
+    if sample.shape[1] > 600:  # The principal components of more columns take too long to compute.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
     _, directions = np.linalg.eigh(sample.T @ sample)

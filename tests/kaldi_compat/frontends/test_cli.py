@@ -73,7 +73,7 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["export", "ast", "{dir}/none/ast.onnx"], 255, "its folder does not exist: create it"),
+        (["export", "ast", "{dir}/none/ast.onnx"], 255, "its folder does not exist; create it"),
         (["show", "parafomer"], 2, "did you mean 'paraformer'?"),
         (["shw", "ast"], 2, "invalid choice: 'shw'"),
         ([], 2, "--help explains the command line"),

@@ -108,7 +108,7 @@ def test_file_with_lengths_of_int16_differs_from_the_module(tmp_path: Path) -> N
 def test_export_fails_with_a_traceback(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="did you mean 'paraformer'"):
         export.export_frontend("parafomer", tmp_path / "x.onnx")
-    with pytest.raises(FeatureError, match=r"cannot write .*missing/x.onnx: its folder does not exist: create it"):
+    with pytest.raises(FeatureError, match=r"cannot write .*missing/x.onnx: its folder does not exist; create it"):
         export.export_frontend("campplus", tmp_path / "missing" / "x.onnx")
     for name in ("x.json", "x.textproto", "x"):
         with pytest.raises(OptionError, match=rf"cannot write a graph to .*/{name}: .* ends in .onnx"):

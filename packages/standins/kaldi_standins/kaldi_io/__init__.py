@@ -746,9 +746,9 @@ def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
 def _check_float(array: Array) -> None:
     """Raise UnsupportedDataType unless ``array`` is an array of float32 or float64."""
     if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
-        found = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        shown = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
         raise UnsupportedDataType(
-            f"needs an array of float32 or float64, not {found}: convert the value with np.asarray(value, np.float32)"
+            f"needs an array of float32 or float64, not {shown}: convert the value with np.asarray(value, np.float32)"
         )
 
 

@@ -54,8 +54,8 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
     if samples.size == 0:
         return np.empty(0, np.float32)
-    given = f"{type(waveform).__name__} of shape {samples.shape} and type {samples.dtype}"
-    raise WrongOptionError(f"waveform must be a sequence of numbers of shape (T,), not {given}")
+    shown = f"{type(waveform).__name__} of shape {samples.shape} and type {samples.dtype}"
+    raise WrongOptionError(f"waveform must be a sequence of numbers of shape (T,), not {shown}")
 
 
 class FrameStore:

@@ -102,8 +102,8 @@ class StftResult:
         """
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
-            found = f"{len(self._real)} real and {len(self._imag)} imaginary parts"
-            raise AudioError(f"{self._num_frames} spectra have {size} complex numbers, not {found}")
+            shown = f"{len(self._real)} real and {len(self._imag)} imaginary parts"
+            raise AudioError(f"{self._num_frames} spectra have {size} complex numbers, not {shown}")
         for first in range(0, size, BLOCK_FRAMES * bins):
             block = np.empty(min(BLOCK_FRAMES * bins, size - first), np.complex64)
             block.real, block.imag = (part[first : first + len(block)] for part in (self._real, self._imag))

@@ -355,8 +355,8 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
         FormatError: the array is not a vector or matrix of numbers.
     """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise FormatError(f"pass an array of numbers of one or two axes, not {found}")
+        shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise FormatError(f"pass an array of numbers of one or two axes, not {shown}")
     with open_sink(fd) as output, output.entry:
         output.write_all([format_array(array, digit)])
     return output.tell()
