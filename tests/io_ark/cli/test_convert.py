@@ -316,6 +316,25 @@ def test_a_table_keeps_its_entries_if_all_others_fail(source: str, wspecifier: s
     assert Path("feats.ark").read_bytes() == old and not Path("o.scp").exists()
 
 
+def test_an_invalid_script_file_of_targets_is_one_error(ark: Ark) -> None:
+    errors = ark("convert feats.ark 'scp:echo run >> runs; echo b.1 |'", 2).err
+    assert errors.endswith("|: line 1 has a key ('b.1') without a value: add the value\n") and errors.count("\n") == 1
+    assert Path("runs").read_text() == "run\n"
+
+
+def test_a_table_is_opened_once_after_entries_that_fail(ark: Ark) -> None:
+    np.savez("mixed.npz", u1=np.ones(2, bool), **{"b.1": FEATS["b.1"]}, u2=np.ones(2, bool), u3=FEATS["a/2"])
+    Path("o.scp").write_text("b.1 b.mat\nu3 u3.mat\n")
+    targets = ["o.ark", "ark,t:o.txt", "ark,scp:p.ark,p.scp", "'| echo run >> runs; cat > q.ark'", "scp:o.scp"]
+    for target in targets:
+        assert ark(f"convert mixed.npz {target}", 1).err.endswith(": 2 entries, 2 failed\n")
+    assert Path("runs").read_text() == "run\n"
+    expected = {"b.1": FEATS["b.1"], "u3": FEATS["a/2"]}
+    for rspecifier in ["ark:o.ark", "ark:p.ark", "scp:p.scp", "ark:q.ark", "scp:o.scp"]:
+        same(dict(io_ark.read(rspecifier)), expected)
+    assert Path("o.txt").read_text().startswith("b.1  [\n")
+
+
 @pytest.mark.parametrize("target", ["o.npz", "o.ark"])
 def test_an_entry_whose_file_or_command_fails_is_one_failed_entry(target: str, ark: Ark) -> None:
     lines = Path("feats.scp").read_text().splitlines(keepends=True)
