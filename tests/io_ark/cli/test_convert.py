@@ -335,6 +335,15 @@ def test_a_table_is_opened_once_after_entries_that_fail(ark: Ark) -> None:
     assert Path("o.txt").read_text().startswith("b.1  [\n")
 
 
+def test_the_first_entry_is_written_with_the_options_of_the_table(ark: Ark) -> None:
+    np.savez("nan.npz", u1=np.full((1, 2), np.nan, "f4"))
+    ark("convert --compress nan.npz ark,t:o.txt")  # Text is never compressed, so it can store NaN.
+    assert Path("o.txt").read_text() == "u1  [\n  nan nan ]\n"
+    assert "a matrix with NaN cannot be compressed" in ark("convert --compress nan.npz o.ark", 2).err
+    ark("convert --compress feats.ark c.ark")
+    assert Path("c.ark").read_bytes().startswith(b"b.1 \0BCM")
+
+
 @pytest.mark.parametrize("target", ["o.npz", "o.ark"])
 def test_an_entry_whose_file_or_command_fails_is_one_failed_entry(target: str, ark: Ark) -> None:
     lines = Path("feats.scp").read_text().splitlines(keepends=True)
