@@ -200,21 +200,21 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
     table = parse_wspecifier(wspecifier)
+    options = "b" if table.binary else "t"  # Text can store NaN, but a compressed matrix cannot.
     with contextlib.ExitStack() as stack:
 
         def open_writer() -> io_ark.Writer[Any]:
             opened = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
             return stack.enter_context(opened)
 
+        trial = stack.enter_context(io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress))
         writer = open_writer() if table.kind == "scp" else None
 
         def put(key: str, array: Any) -> None:
             nonlocal writer
             value = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
             if writer is None:
-                options = "b" if table.binary else "t"  # Text can store NaN, but a compressed matrix cannot.
-                with io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress) as trial:
-                    trial[key] = value
+                trial[key] = value
                 writer = open_writer()
             writer[key] = value
 
