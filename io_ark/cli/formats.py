@@ -541,7 +541,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     """
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
-    storage = path.with_name(path.name.removesuffix(".gz").removesuffix(".jsonl") + "_storage")
+    storage = path.with_name(f"{path.name}_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))

@@ -379,7 +379,7 @@ def test_vectors_are_no_lhotse_manifest(ark: Ark) -> None:
         "ark: o.jsonl: u1: is not a matrix: lhotse stores only matrices\n"
         "ark: v.ark: no entry could be converted: nothing was written\n"
     )
-    assert not list(Path().glob("*o*.jsonl")) and not Path("o_storage").exists()
+    assert not list(Path().glob("*o*.jsonl")) and not list(Path().glob("*_storage"))
 
 
 def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
@@ -572,7 +572,7 @@ def test_folder_that_lost_its_name_gets_it_back(ark: Ark) -> None:
 def test_what_killed_conversions_left_is_removed_and_named(target: str, ark: Ark) -> None:
     path = Path(target)
     left_by_a_dead_process(path).write_text("half")
-    folder = left_by_a_dead_process(path.with_name("o_storage") if "json" in target else path)
+    folder = left_by_a_dead_process(path.with_name(f"{target}_storage") if "json" in target else path)
     (folder / "deeper").mkdir(parents=True)
     (folder / "deeper" / "a.npy").symlink_to(Path("feats.ark").absolute())
     said = ark(f"convert feats.ark {target}").err
@@ -591,7 +591,7 @@ def test_files_of_a_running_conversion_are_left(ark: Ark) -> None:
 
 def test_links_at_and_in_the_target_are_replaced(target: str, ark: Ark) -> None:
     ark(f"convert feats.ark {target}")
-    folders = [path for path in (Path(target), *Path().glob("o_storage/*")) if path.is_dir()]
+    folders = [path for path in (Path(target), *Path().glob(f"{target}_storage/*")) if path.is_dir()]
     links = [Path(target)] if not target.endswith("/") else []
     links += [path for folder in folders for path in folder.iterdir() if path.is_file()]
     for path in links:
@@ -670,11 +670,12 @@ def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
     kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
     ark("convert feats.ark o.train.jsonl.gz")
     ark("convert other.ark o.dev.jsonl.gz")
+    ark("convert other.ark o.train.jsonl")
     ark("convert o.train.jsonl.gz back.ark")
     same(dict(io_ark.read("ark:back.ark")))
-    Path("n_storage").write_text("mine")
-    assert "n_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
-    assert Path("n_storage").read_text() == "mine"
+    Path("n.jsonl_storage").write_text("mine")
+    assert "n.jsonl_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
+    assert Path("n.jsonl_storage").read_text() == "mine"
 
 
 def test_no_manifest_describes_arrays_of_a_killed_conversion(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
