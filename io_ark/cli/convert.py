@@ -101,7 +101,7 @@ def _convert_values(
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
-    target = Path("/dev/stdout" if arguments.target == "-" else arguments.target)
+    target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
         with _open_table(arguments) if write is None else write(target, settings) as put:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -224,7 +225,11 @@ def _remove_unfinished(path: Path) -> None:
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     # ZipFile itself would open a FIFO twice, after which the reader of the FIFO has ended.
-    with path.open("wb") as target, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+    with contextlib.ExitStack() as stack:
+        target: Any = stack.enter_context(path.open("wb"))
+        if path.is_char_device():  # ZipFile would rely on the position in /dev/null, which is always 0.
+            target = SimpleNamespace(write=target.write, flush=target.flush)
+        archive = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
 
         def put(key: str, array: Array) -> None:
             if len(f"{key}.npy".encode()) > 65535:

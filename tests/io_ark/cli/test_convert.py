@@ -285,6 +285,15 @@ def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
 
     assert convert_data("", "o.npz") == b"" and Path("o.npz").exists()
     assert convert_data("feats.ark", "") == Path("feats.ark").read_bytes()
+    Path("o.csv").write_bytes(convert_data("feats.ark", "", "--to", "csv"))
+    same(dict(FORMATS["csv"].entries(Path("o.csv"))))
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs a device")
+@pytest.mark.parametrize("name", ["npz", "csv", "safetensors", "tar", "parquet"])
+def test_files_are_written_to_a_device(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    assert ark(f"convert feats.ark /dev/null --to {name}").err == "/dev/null: 3 entries, 0 failed\n"
 
 
 def test_urls_are_no_source_of_other_formats(ark: Ark) -> None:
