@@ -298,7 +298,8 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     """Collect the arrays in a temporary file, because the header with their positions precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
-    with tempfile.TemporaryFile(dir=path.parent) as data:
+    # The folder of a device, such as /dev, is not a place for files.
+    with tempfile.TemporaryFile(dir=path.parent if is_replaceable(path) else None) as data:
 
         def put(key: str, array: Array) -> None:
             dtype = array.dtype.newbyteorder("<")

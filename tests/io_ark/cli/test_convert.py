@@ -289,6 +289,15 @@ def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
     same(dict(FORMATS["csv"].entries(Path("o.csv"))))
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("name", [name for name in WHOLE if name != "hdf5"])
+def test_no_file_is_written_beside_standard_output(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    command = [*PROGRAM, "convert", "feats.ark", "/proc/self/fd/1", "--to", name]
+    Path("out").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    same(dict(FORMATS[name].entries(Path("out"))))
+
+
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs a device")
 @pytest.mark.parametrize("name", ["npz", "csv", "safetensors", "tar", "parquet"])
 def test_files_are_written_to_a_device(name: str, ark: Ark) -> None:
