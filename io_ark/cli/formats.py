@@ -161,7 +161,8 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
-    for path in sorted(folder.glob("*.npy")):
+    # Path.glob would find no files in a folder that cannot be read.
+    for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), load_npy(path)
 
 

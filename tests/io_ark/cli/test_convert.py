@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -681,6 +682,18 @@ def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> Non
     assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
     ark(f"convert {TARGETS[name]} back.ark")
     same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
+
+
+def test_folder_that_cannot_be_read_does_not_count_as_empty(ark: Ark, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ark("convert --from npy feats.ark o.ark", 2).err == "ark: feats.ark: cannot be read: Not a directory\n"
+    Path("private").mkdir()
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "private")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert ark("convert private/ o.ark", 2).err == "ark: private: cannot be read: Permission denied\n"
 
 
 def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
