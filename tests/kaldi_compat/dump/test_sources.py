@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 import pytest
@@ -323,6 +324,17 @@ def test_listing_the_files_of_a_module_imports_nothing(package: list[str], tmp_p
     for missing in ("outer.none:f", "outer.patch.deeper:f", "none.outer:f", "..outer:f", ":f", "os.path:join"):
         assert "--module" not in list_files(missing), missing
     assert "outer" not in sys.modules
+
+
+def test_module_in_a_zip_file_is_compared(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path / "models.zip"))
+    arguments = ("--module=zipped.model:f", str(data))
+    for comment, answer in ("", ""), ("", "nothing was left"), ("# Changed.\n", "--module, --module zipped changed"):
+        with ZipFile("models.zip", "w") as file:
+            file.writestr(ZipInfo("zipped/__init__.py"), "")
+            file.writestr(ZipInfo("zipped/model.py"), "def f(audio):\n    return [x[:3] for x in audio]\n" + comment)
+        forget_modules("zipped")
+        assert answer in said(*arguments, *["--resume"] * bool(answer), status=255 * bool(comment))
 
 
 def forget_modules(package: str) -> None:
