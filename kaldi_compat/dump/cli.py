@@ -267,7 +267,7 @@ def run(job: Job) -> Outcome:
         OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
-    refuse_start_in_worker()
+    refuse_start_in_worker(job)
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)
     if job.spectral:
