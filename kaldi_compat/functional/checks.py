@@ -175,7 +175,8 @@ def check_list(
         error: an utterance has another type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS) or hasattr(items, "dtype")
+    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    is_one = is_one or getattr(items, "dtype", "O") != "O"  # A series of pandas may hold arrays, which are objects.
     utterances = [items] if is_one else list(items)
     what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:

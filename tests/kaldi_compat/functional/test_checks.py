@@ -114,6 +114,13 @@ def test_tensors_given_to_numpy_features_are_refused() -> None:
             kaldi_compat.numpy.Fbank()(tensor)  # type: ignore[call-overload]
 
 
+def test_series_of_arrays_is_a_list() -> None:
+    """A series of pandas has a data type and is not a list."""
+    arrays = [np.zeros(500), np.zeros(600)]
+    series = type("Series", (), {"dtype": np.dtype(object), "__iter__": lambda _: iter(arrays)})()
+    assert len(kaldi_compat.numpy.Fbank(dither=0.0)(series)) == 2
+
+
 def test_lists_are_refused_without_torch() -> None:
     code = """
 import sys
