@@ -9,7 +9,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zipfile import ZipFile, ZipInfo
 
@@ -324,6 +327,18 @@ def test_listing_the_files_of_a_module_imports_nothing(package: list[str], tmp_p
     for missing in ("outer.none:f", "outer.patch.deeper:f", "none.outer:f", "..outer:f", ":f", "os.path:join"):
         assert "--module" not in list_files(missing), missing
     assert "outer" not in sys.modules
+
+
+def test_module_of_an_editable_installation_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The installation of a package as editable adds a finder."""
+    path = tmp_path / "elsewhere.py"
+
+    def find_spec(name: str, folders: object, target: object = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, path) if name == "editable" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, SimpleNamespace(find_spec=find_spec)])
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(module="editable:f")))
+    assert source and source.list_files() == {"--module": path}
 
 
 def test_module_in_a_zip_file_is_compared(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
