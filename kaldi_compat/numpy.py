@@ -28,7 +28,7 @@ from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_
 from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_frame_seeds
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, make_chunk_error, refuse_lengths
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, make_chunk_error, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.options.spectral import (
@@ -249,7 +249,7 @@ class ArrayStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)
-        refuse_lengths(lengths, advise_on_rate(lengths))
+        refuse_lengths(lengths)
         feature = self.feature
         seeds = feature._get_seeds(generator) if feature.options.dither != 0 else None
         return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)

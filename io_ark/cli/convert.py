@@ -22,7 +22,7 @@ from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
-from io_ark.specifier import is_url
+from io_ark.specifier import is_url, parse_wspecifier
 from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
@@ -101,7 +101,7 @@ def _convert_values(
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
-    target = Path("/dev/stdout" if arguments.target == "-" else arguments.target)
+    target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
         with _open_table(arguments) if write is None else write(target, settings) as put:
@@ -194,21 +194,28 @@ def _make_wspecifier(name: str) -> str:
 def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
     """Yield a function that writes an entry. It opens the table if the table can store the entry.
 
-    The files of a table are emptied when they are opened, so entries that all fail must not open them.
+    An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
+    The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.
     """
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
-    writer: io_ark.Writer[Any] | None = None
+    table = parse_wspecifier(wspecifier)
+    options = "b" if table.binary else "t"  # Text can store NaN, but a compressed matrix cannot.
     with contextlib.ExitStack() as stack:
+
+        def open_writer() -> io_ark.Writer[Any]:
+            opened = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
+            return stack.enter_context(opened)
+
+        trial = stack.enter_context(io_ark.writer(f"ark,{options}:{os.devnull}", compress=compress))
+        writer = open_writer() if table.kind == "scp" else None
 
         def put(key: str, array: Any) -> None:
             nonlocal writer
             value = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
             if writer is None:
-                with io_ark.writer(f"ark:{os.devnull}", compress=compress) as trial:
-                    trial[key] = value
-                opened = io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network)
-                writer = stack.enter_context(opened)
+                trial[key] = value
+                writer = open_writer()
             writer[key] = value
 
         yield put

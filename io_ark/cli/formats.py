@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -160,7 +161,8 @@ def encode_file_name(key: str) -> str:
 
 
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
-    for path in sorted(folder.glob("*.npy")):
+    # Path.glob would find no files in a folder that cannot be read.
+    for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), load_npy(path)
 
 
@@ -224,7 +226,11 @@ def _remove_unfinished(path: Path) -> None:
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     # ZipFile itself would open a FIFO twice, after which the reader of the FIFO has ended.
-    with path.open("wb") as target, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+    with contextlib.ExitStack() as stack:
+        target: Any = stack.enter_context(path.open("wb"))
+        if path.is_char_device():  # ZipFile would rely on the position in /dev/null, which is always 0.
+            target = SimpleNamespace(write=target.write, flush=target.flush)
+        archive = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
 
         def put(key: str, array: Array) -> None:
             if len(f"{key}.npy".encode()) > 65535:
@@ -290,7 +296,8 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     """Collect the arrays in a temporary file, because the header with their positions precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
-    with tempfile.TemporaryFile(dir=path.parent) as data:
+    # The folder of a device, such as /dev, is not a place for files.
+    with tempfile.TemporaryFile(dir=path.parent if is_replaceable(path) else None) as data:
 
         def put(key: str, array: Array) -> None:
             dtype = array.dtype.newbyteorder("<")
@@ -538,7 +545,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     """
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
-    storage = path.with_name(path.name.removesuffix(".gz").removesuffix(".jsonl") + "_storage")
+    storage = path.with_name(f"{path.name}_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))

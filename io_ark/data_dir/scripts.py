@@ -254,8 +254,9 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
             if key not in options:
-                known = ", ".join(map(format_flag, options)) or "none"
-                raise DataDirError(f"unknown option --{name}: choose from {known}", status=2)
+                known = ", ".join(map(format_flag, options))
+                advice = f"choose from {known}" if known else "this command has no options"
+                raise DataDirError(f"unknown option --{name}: {advice}", status=2)
             default = options[key]
             if not equals:
                 text = str(not default).lower() if isinstance(default, bool) else next(supply, "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,9 @@ def dump(
 
 
 class _CallableModule(ModuleType):
+    def __reduce__(self) -> tuple[Any, ...]:  # A process pool receives the function as a pickle.
+        return import_module, (self.__name__,)
+
     def __call__(self, *arguments: Any, **options: Any) -> Outcome:
         return dump(*arguments, **options)
 

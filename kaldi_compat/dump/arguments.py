@@ -113,7 +113,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         return format_version("kaldi-compat")
     options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     leading = [] if options.source else ["<feature>"]
-    if options.source and line.arguments[:1] and _is_feature(line.arguments[0]):
+    if options.source and line.arguments[:1] and is_feature(line.arguments[0]):
         name = line.arguments[0]
         raise UsageError(f"{name} is a feature, but --{options.source} names what to compute: remove {name}")
     if not len(leading) < len(line.arguments) <= len(leading) + 3:
@@ -151,7 +151,8 @@ def _refuse_script_options(words: Sequence[str]) -> None:
             raise UsageError(f"--{name} of Kaldi's scripts {SCRIPT_OPTIONS[name]}")
 
 
-def _is_feature(argument: str) -> bool:
+def is_feature(argument: str) -> bool:
+    """Return True for the name of a feature that is not the name of a data directory as well."""
     return argument in FEATURES and not Path(argument, SCRIPT).exists()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from io_ark.text import escape
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
-from kaldi_compat.dump.arguments import parse_arguments
+from kaldi_compat.dump.arguments import is_feature, parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, read_confs
 from kaldi_compat.dump.devices import parse_devices
@@ -210,7 +210,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         DumpError: the job cannot be run or resumed.
     """
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
-    is_swapped = is_folder and data in FEATURES and not os.path.isdir(data)
+    is_swapped = is_folder and is_feature(data)
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
@@ -267,7 +267,7 @@ def run(job: Job) -> Outcome:
         OptionError: a configuration file or the command line has an invalid option.
     """
     check_system()
-    refuse_start_in_worker()
+    refuse_start_in_worker(job)
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)
     if job.spectral:

@@ -6,6 +6,7 @@ import functools
 import site
 import sys
 import sysconfig
+import zipimport
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,14 @@ def _list_library_folders() -> tuple[Path, ...]:
 
 def find_module_path(name: str) -> Path | None:
     """Return the file of an imported module; None for a module without a file."""
-    file = getattr(sys.modules.get(name), "__file__", None)
+    module = sys.modules.get(name)
+    file = find_archive(getattr(module, "__loader__", None)) or getattr(module, "__file__", None)
     return Path(file).absolute() if isinstance(file, str) else None
+
+
+def find_archive(loader: object) -> str | None:
+    """Return the zip file from which a loader imports a module; None if the loader reads other files."""
+    return loader.archive if isinstance(loader, zipimport.zipimporter) else None
 
 
 def is_user_module(name: str | None) -> bool:

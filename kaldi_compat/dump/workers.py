@@ -50,6 +50,9 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
     if job.options.on_gpu and 0 < count < len(devices):
         monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to write")
     if count > 1:
+        if current_process().daemon:
+            raise DumpError("a daemonic process, such as a worker of multiprocessing.Pool, cannot start worker "
+                            "processes: compute in this process with --nj=1")  # fmt: skip
         _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)]).run()
     elif shards or must_compare(job):
         runner = _open_runner(job, plan, devices[0], owns_process=False)
@@ -233,12 +236,13 @@ def _explain_pickling(job: Job) -> Iterator[None]:
         ) from error
 
 
-def refuse_start_in_worker() -> None:
+def refuse_start_in_worker(job: Job) -> None:
     """Raise :class:`DumpError` in a worker that imports the main module, which starts the dump that made the worker."""
     if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
+        remedy = ", or compute in this process with --nj=1" * (job.options.nj > 1)
         raise DumpError(
             "each worker process imports the main module, which starts a dump: put the call under "
-            "if __name__ == '__main__', or compute in this process with --nj=1"
+            f"if __name__ == '__main__'{remedy}"
         )
 
 

@@ -54,7 +54,7 @@ def prepare_audio(
         AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
     """
     if lengths is not None:
-        check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
+        check_lengths_are_no_rate(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
     audio = scale_to_unit(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:

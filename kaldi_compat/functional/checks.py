@@ -69,12 +69,16 @@ _CONVERSIONS = {
 }
 
 
-def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
+ADVICE_ON_RATE = "For audio at {rate} Hz, make the module with sample_frequency={rate}"
+
+
+def check_lengths_are_no_rate(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
     """Raise if ``lengths`` is a plain number, because it is probably a sampling rate.
 
     Args:
         lengths: the second argument of a call.
-        advice: advice on setting the sampling rate.
+        advice: advice on setting the sampling rate, which replaces ``{rate}``. It is formatted only for the error,
+            because formatting a tensor takes long and waits for a GPU.
 
     Raises:
         AudioError: ``lengths`` is a number, not a sequence, an array or a tensor.
@@ -82,7 +86,7 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
     if isinstance(lengths, (int, float, np.number)):
         raise AudioError(
             f"lengths={lengths:g} is a single number, but lengths are a list: the number of samples in each row of a "
-            f"batch (B, T). {advice}"
+            f"batch (B, T). {advice.format(rate=lengths)}"
         )
 
 
@@ -103,12 +107,12 @@ def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
     return AudioError(f"a chunk must be {kind}, not {type(chunk).__name__}: convert it with {convert}")
 
 
-def refuse_lengths(lengths: Any, advice: str) -> None:
+def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
     """Raise an error if a stream of one utterance is called with lengths.
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: advice on the sampling rate, for the error if ``lengths`` is a rate.
+        advice: see :func:`check_lengths_are_no_rate`.
 
     Raises:
         AudioError: ``lengths`` is not None.
@@ -116,11 +120,6 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
     check_lengths_are_no_rate(lengths, advice)
     if lengths is not None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
-
-
-def advise_on_rate(rate: Any) -> str:
-    """Return advice on the sampling rate of a module."""
-    return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
 def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
@@ -175,7 +174,8 @@ def check_list(
         error: an utterance has another type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS) or hasattr(items, "dtype")
+    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    is_one = is_one or getattr(items, "dtype", "O") != "O"  # A series of pandas may hold arrays, which are objects.
     utterances = [items] if is_one else list(items)
     what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
@@ -247,7 +247,7 @@ class AudioFeature:
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
-            check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
+            check_lengths_are_no_rate(lengths)
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
@@ -269,7 +269,7 @@ class AudioFeature:
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
         """
-        check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
+        check_lengths_are_no_rate(lengths)
         if isinstance(audio, Wave):
             samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)

@@ -88,7 +88,10 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     Raises:
         OptionError: the shapes differ, a score is not a number, a label is invalid, or all trials are of one kind.
     """
-    values, kinds = np.asarray(scores), np.asarray(labels)
+    try:
+        values, kinds = np.asarray(scores), np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:  # Torch raises a RuntimeError for a tensor with gradients.
+        raise OptionError(f"scores and labels must be lists or arrays (trials,): {error}") from None
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
     try:

@@ -137,6 +137,13 @@ def test_matrix_of_integers_is_refused_with_advice() -> None:
         kind_of(np.zeros((2, 2), np.int64))
 
 
+@pytest.mark.parametrize(("data", "offset"), [(b"", ""), (b"u ", ":2")])
+def test_missing_object_is_named(data: bytes, offset: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(FormatError, match="expected an object, found the end; the file is empty or incomplete"):
+        io_ark.load(f"{tmp_path}/a{offset}")
+
+
 def test_data_directories(tmp_path: Path) -> None:
     (tmp_path / "utt2spk").write_text("u1 s1\nu2 s1\nu3 s2\n")
     (tmp_path / "spk2utt").write_text("s1 u1 u2\ns2 u3\n")

@@ -31,7 +31,7 @@ from kaldi_compat.dump.sources import (
     wrap_padded,
 )
 from kaldi_compat.dump.sources.preset import wrap_frontend
-from kaldi_compat.dump.user_modules import find_imported_files
+from kaldi_compat.dump.user_modules import find_archive, find_imported_files
 
 LIST = "list"
 
@@ -172,7 +172,8 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
         if spec is None:
             break
         if spec.origin and spec.has_location:
-            files["--module" if name == place else f"--module {name}"] = Path(spec.origin)
+            path = Path(find_archive(spec.loader) or spec.origin)
+            files["--module" if name == place else f"--module {name}"] = path
         folders = list(spec.submodule_search_locations or ())
     return files
 

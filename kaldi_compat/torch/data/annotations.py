@@ -20,7 +20,7 @@ from io_ark.errors import MissingKeyError
 from io_ark.streams import Access, Source
 from io_ark.tables import Script
 from kaldi_compat.errors import KaldiCompatError, OptionError
-from kaldi_compat.torch.data.arguments import find_file
+from kaldi_compat.torch.data.arguments import check_functions, find_file
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.ctm import Ctm
 from kaldi_compat.torch.data.each_process import InEachProcess
@@ -118,7 +118,7 @@ class Annotations:
         speakers: sorted names of all speakers in ``utt2spk``.
 
     Raises:
-        OptionError: ``tokenizer`` is passed without ``text``.
+        OptionError: ``tokenizer`` is passed without ``text``, or is not a function.
         ArkError: a file cannot be read, or has a key twice.
     """
 
@@ -138,6 +138,7 @@ class Annotations:
     ) -> None:
         if tokenizer is not None and text is None:
             raise OptionError("tokenizer needs transcripts: also pass text='data/train/text'")
+        check_functions(tokenizer=tokenizer)
         self.access = Access(pipes, network)
         self._targets: list[_Target] = []
         self._tokenizer = tokenizer

@@ -1,4 +1,4 @@
-"""Checks of numeric arguments, and look-up of files in data directories."""
+"""Checks of arguments, and look-up of files in data directories."""
 
 from __future__ import annotations
 
@@ -44,6 +44,19 @@ def check_positive_number(name: str, value: Any) -> float:
     if not 0 < number < math.inf:
         raise OptionError(f"{name}={_to_python(value)!r} must be a positive, finite number")
     return number
+
+
+def check_functions(**functions: Any) -> None:
+    """Check arguments that are functions or None.
+
+    Raises:
+        OptionError: an argument is a class, or cannot be called.
+    """
+    for name, function in functions.items():
+        if isinstance(function, type):
+            raise OptionError(f"{name}={function.__name__} is a class: pass {function.__name__}(...)")
+        if function is not None and not callable(function):
+            raise OptionError(f"{name} must be a function, not {type(function).__name__}")
 
 
 def _to_python(value: Any) -> Any:

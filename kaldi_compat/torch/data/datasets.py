@@ -28,7 +28,7 @@ from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import count_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.torch.data.arguments import check_positive_number, check_whole_number, find_file
+from kaldi_compat.torch.data.arguments import check_functions, check_positive_number, check_whole_number, find_file
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
@@ -290,6 +290,7 @@ class WaveDataset(_KeyedDataset):
         self._speeds = tuple(check_positive_number("speeds", speed) for speed in speeds) or (1.0,)
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
+        check_functions(augment=augment, feature=feature)
         self._augment, self._feature = augment, feature
         if segments is None and os.path.isfile(inside := find_file(wav, "segments")) and inside != wav:
             segments = inside

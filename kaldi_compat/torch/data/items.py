@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from kaldi_compat.errors import KaldiCompatError, OptionError
+from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.annotations import Annotations
-from kaldi_compat.torch.data.arguments import check_whole_number
+from kaldi_compat.torch.data.arguments import check_functions, check_whole_number
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.seeds import Seeds, fork_seed
 from kaldi_compat.torch.data.skipped import Skipped
@@ -31,10 +31,7 @@ class Items:
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)
-        if isinstance(self.transform, type):
-            raise OptionError(f"transform={self.transform.__name__} is a class: pass {self.transform.__name__}(...)")
-        if self.transform is not None and not callable(self.transform):
-            raise OptionError(f"transform must be a function, not {type(self.transform).__name__}")
+        check_functions(transform=self.transform)
 
     def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
         """Return an utterance. The function ``read`` takes the seed of the utterance, and reads the input.

@@ -17,7 +17,7 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, check_lengths, zero_past
-from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_list, check_samples
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_list, check_samples
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -76,7 +76,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
                 only), or the lengths do not match the samples.
             KaldiCompatError: a compiled, exported, traced or mapped model has ``simulate_first_pass_online``.
         """
-        check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
+        check_lengths_are_no_rate(lengths)
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._track_list([self._check_samples(utterance) for utterance in utterances])

@@ -20,7 +20,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths, zero_past
-from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_samples, make_chunk_error
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, make_chunk_error
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
@@ -146,7 +146,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
-            check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
+            check_lengths_are_no_rate(lengths)
         items = np.broadcast_to(np.int16(0), (self.slots, width))
         return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 

@@ -15,7 +15,7 @@ from kaldi_compat.numpy import Fbank
 from kaldi_explain.arrangements import find_storage
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.explanation import explain
-from kaldi_explain.fits import find_simplest, measure_residual
+from kaldi_explain.fits import NUMBER_WORDS, find_simplest, measure_residual
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = io_ark.load(ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav").samples[0]
@@ -155,9 +155,10 @@ def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) ->
 
 
 def test_whispers_map_is_named_for_samples_on_either_scale() -> None:
-    for shift, samples in (0.0, ""), (2 * np.log(32768), ", of samples in -1 to 1"):
+    for shift, samples, words in (0.0, "", 1), (2 * np.log(32768), ", of samples in -1 to 1", NUMBER_WORDS):
         fit = find_simplest(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)
         assert fit.name == f"(x + 4) / 4 of logarithms to base 10, as in Whisper{samples}"
+        assert fit.words == words
 
 
 def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:

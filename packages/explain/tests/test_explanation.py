@@ -725,8 +725,9 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "no/b.png: No such file or directory" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
-    assert explain_main([str(WAV), str(tmp_path / "a.npy")]) == 255
-    assert "is a recording: pass the features first, and the recording second" in capsys.readouterr().err
+    for recording in WAV, "A.WAV":
+        assert explain_main([str(recording), str(tmp_path / "a.npy")]) == 255
+        assert "is a recording: pass the features first, and the recording second" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
     assert (
         f"a.scp is not one matrix: if the file is a table, append a key, {tmp_path}/a.scp:KEY"

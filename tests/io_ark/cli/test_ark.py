@@ -93,6 +93,8 @@ def test_show_needs_a_key_of_the_table(names: str, said: str, ark: Ark) -> None:
 
 def test_show_of_a_key_without_a_value_names_the_line(ark: Ark) -> None:
     Path("short.scp").write_text("nobody\n" + Path("feats.scp").read_text())
+    with open("short.scp", "a") as file:
+        file.write("nobody\n")
     assert "short.scp: line 1 has a key ('nobody') without a value" in ark("show short.scp nobody", 2).err
     assert "utt1: matrix 6 x 4" in ark("show short.scp utt1").out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -286,6 +287,24 @@ def test_empty_names_are_the_standard_streams(ark: Ark) -> None:
 
     assert convert_data("", "o.npz") == b"" and Path("o.npz").exists()
     assert convert_data("feats.ark", "") == Path("feats.ark").read_bytes()
+    Path("o.csv").write_bytes(convert_data("feats.ark", "", "--to", "csv"))
+    same(dict(FORMATS["csv"].entries(Path("o.csv"))))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("name", [name for name in WHOLE if name != "hdf5"])
+def test_no_file_is_written_beside_standard_output(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    command = [*PROGRAM, "convert", "feats.ark", "/proc/self/fd/1", "--to", name]
+    Path("out").write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    same(dict(FORMATS[name].entries(Path("out"))))
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs a device")
+@pytest.mark.parametrize("name", ["npz", "csv", "safetensors", "tar", "parquet"])
+def test_files_are_written_to_a_device(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    assert ark(f"convert feats.ark /dev/null --to {name}").err == "/dev/null: 3 entries, 0 failed\n"
 
 
 def test_urls_are_no_source_of_other_formats(ark: Ark) -> None:
@@ -315,6 +334,34 @@ def test_a_table_keeps_its_entries_if_all_others_fail(source: str, wspecifier: s
     errors = ark(f"convert {source} {wspecifier}", 2).err.splitlines()
     assert errors[1:] == [f"ark: {source}: no entry could be converted: nothing was written"]
     assert Path("feats.ark").read_bytes() == old and not Path("o.scp").exists()
+
+
+def test_an_invalid_script_file_of_targets_is_one_error(ark: Ark) -> None:
+    errors = ark("convert feats.ark 'scp:echo run >> runs; echo b.1 |'", 2).err
+    assert errors.endswith("|: line 1 has a key ('b.1') without a value: add the value\n") and errors.count("\n") == 1
+    assert Path("runs").read_text() == "run\n"
+
+
+def test_a_table_is_opened_once_after_entries_that_fail(ark: Ark) -> None:
+    np.savez("mixed.npz", u1=np.ones(2, bool), **{"b.1": FEATS["b.1"]}, u2=np.ones(2, bool), u3=FEATS["a/2"])
+    Path("o.scp").write_text("b.1 b.mat\nu3 u3.mat\n")
+    targets = ["o.ark", "ark,t:o.txt", "ark,scp:p.ark,p.scp", "'| echo run >> runs; cat > q.ark'", "scp:o.scp"]
+    for target in targets:
+        assert ark(f"convert mixed.npz {target}", 1).err.endswith(": 2 entries, 2 failed\n")
+    assert Path("runs").read_text() == "run\n"
+    expected = {"b.1": FEATS["b.1"], "u3": FEATS["a/2"]}
+    for rspecifier in ["ark:o.ark", "ark:p.ark", "scp:p.scp", "ark:q.ark", "scp:o.scp"]:
+        same(dict(io_ark.read(rspecifier)), expected)
+    assert Path("o.txt").read_text().startswith("b.1  [\n")
+
+
+def test_the_first_entry_is_written_with_the_options_of_the_table(ark: Ark) -> None:
+    np.savez("nan.npz", u1=np.full((1, 2), np.nan, "f4"))
+    ark("convert --compress nan.npz ark,t:o.txt")  # Text is never compressed, so it can store NaN.
+    assert Path("o.txt").read_text() == "u1  [\n  nan nan ]\n"
+    assert "a matrix with NaN cannot be compressed" in ark("convert --compress nan.npz o.ark", 2).err
+    ark("convert --compress feats.ark c.ark")
+    assert Path("c.ark").read_bytes().startswith(b"b.1 \0BCM")
 
 
 @pytest.mark.parametrize("target", ["o.npz", "o.ark"])
@@ -352,7 +399,7 @@ def test_vectors_are_no_lhotse_manifest(ark: Ark) -> None:
         "ark: o.jsonl: u1: is not a matrix: lhotse stores only matrices\n"
         "ark: v.ark: no entry could be converted: nothing was written\n"
     )
-    assert not list(Path().glob("*o*.jsonl")) and not Path("o_storage").exists()
+    assert not list(Path().glob("*o*.jsonl")) and not list(Path().glob("*_storage"))
 
 
 def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
@@ -545,7 +592,7 @@ def test_folder_that_lost_its_name_gets_it_back(ark: Ark) -> None:
 def test_what_killed_conversions_left_is_removed_and_named(target: str, ark: Ark) -> None:
     path = Path(target)
     left_by_a_dead_process(path).write_text("half")
-    folder = left_by_a_dead_process(path.with_name("o_storage") if "json" in target else path)
+    folder = left_by_a_dead_process(path.with_name(f"{target}_storage") if "json" in target else path)
     (folder / "deeper").mkdir(parents=True)
     (folder / "deeper" / "a.npy").symlink_to(Path("feats.ark").absolute())
     said = ark(f"convert feats.ark {target}").err
@@ -564,7 +611,7 @@ def test_files_of_a_running_conversion_are_left(ark: Ark) -> None:
 
 def test_links_at_and_in_the_target_are_replaced(target: str, ark: Ark) -> None:
     ark(f"convert feats.ark {target}")
-    folders = [path for path in (Path(target), *Path().glob("o_storage/*")) if path.is_dir()]
+    folders = [path for path in (Path(target), *Path().glob(f"{target}_storage/*")) if path.is_dir()]
     links = [Path(target)] if not target.endswith("/") else []
     links += [path for folder in folders for path in folder.iterdir() if path.is_file()]
     for path in links:
@@ -631,11 +678,23 @@ def test_keys_that_are_paths_come_back(key: str, target: str, ark: Ark) -> None:
 @pytest.mark.parametrize("name", ["npy", "npz", "lhotse"])
 def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> None:
     pytest.importorskip(NEEDED.get(name, "numpy"))
-    long = "k" * 70000
+    long = "ü" * 35000  # 70,000 bytes, as the length in a ZIP file counts bytes.
     kaldiio.save_ark("keys.ark", {long: FEATS["b.1"], "a": FEATS["b.1"]})
     assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
     ark(f"convert {TARGETS[name]} back.ark")
     same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
+
+
+def test_folder_that_cannot_be_read_does_not_count_as_empty(ark: Ark, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ark("convert --from npy feats.ark o.ark", 2).err == "ark: feats.ark: cannot be read: Not a directory\n"
+    Path("private").mkdir()
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "private")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert ark("convert private/ o.ark", 2).err == "ark: private: cannot be read: Permission denied\n"
 
 
 def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
@@ -643,11 +702,12 @@ def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
     kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
     ark("convert feats.ark o.train.jsonl.gz")
     ark("convert other.ark o.dev.jsonl.gz")
+    ark("convert other.ark o.train.jsonl")
     ark("convert o.train.jsonl.gz back.ark")
     same(dict(io_ark.read("ark:back.ark")))
-    Path("n_storage").write_text("mine")
-    assert "n_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
-    assert Path("n_storage").read_text() == "mine"
+    Path("n.jsonl_storage").write_text("mine")
+    assert "n.jsonl_storage: is not a folder" in ark("convert feats.ark n.jsonl", 2).err
+    assert Path("n.jsonl_storage").read_text() == "mine"
 
 
 def test_no_manifest_describes_arrays_of_a_killed_conversion(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:

@@ -163,6 +163,18 @@ def test_integers_as_a_stream_takes_them() -> None:
     assert [numbers.tolist() for numbers in lists] == [[1, 2], [], [3]]
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("int-vector", 32), ("int8-vector", 8), ("int-vector-vector", 32)])
+def test_error_names_the_width_of_the_integers(kind: str, bits: int) -> None:
+    with pytest.raises(FormatError, match=f"'x' is not a list of integers of {bits} bits"):
+        from_bytes(kind, b"1 x ;\n" if kind == "int-vector-vector" else b"1 x\n")
+
+
+@pytest.mark.parametrize("start", [b"RIFF", b"RIFX"])
+def test_a_wav_file_is_no_matrix(start: bytes) -> None:
+    with pytest.raises(FormatError, match="expected a matrix, found a WAV file: compute features first"):
+        from_bytes("matrix", start + b"\0\1\0\0WAVEfmt ")
+
+
 def test_error_has_the_position_of_the_fault() -> None:
     with pytest.raises(FormatError) as caught:
         from_bytes("matrix", b"[ 1 2\n 3 four ]\n")

@@ -601,6 +601,17 @@ def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
         assert error.count("\n") == 1 and ", ," not in error
 
 
+def test_help_is_printed_on_the_stream_of_the_program(capfd: Any) -> None:
+    for flag in ("--help", "-h"):
+        assert run_data_command(["copy", flag]) == 0
+        usage, error = capfd.readouterr()
+        assert usage.startswith("Usage: kaldi-compat data copy ") and not error
+        # Kaldi's scripts print their help on standard error.
+        assert scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [flag]) == 0
+        output, usage = capfd.readouterr()
+        assert usage.startswith("Usage: copy_data_dir.sh ") and not output
+
+
 @pytest.mark.parametrize(("name", "usage"), [("info", "<data-dir>"), ("install", "[--force] <utils-dir>")])
 def test_commands_beside_the_scripts_have_help_and_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, name: str, usage: str
@@ -615,8 +626,8 @@ def test_commands_beside_the_scripts_have_help_and_usage(
         assert run_data_command([name, *arguments]) == 2
         assert capfd.readouterr() == ("", line)
     assert run_data_command([name, "--no-such", "data"]) == 2
-    known = {"info": "none", "install": "--force"}[name]
-    assert capfd.readouterr().err == f"kaldi-compat data {name}: unknown option --no-such: choose from {known}\n"
+    advice = {"info": "this command has no options", "install": "choose from --force"}[name]
+    assert capfd.readouterr().err == f"kaldi-compat data {name}: unknown option --no-such: {advice}\n"
     assert not list(tmp_path.iterdir())
 
 

@@ -479,9 +479,14 @@ def test_options_are_named_as_they_were_given(data: Path, capsys: pytest.Capture
         kaldi_compat.dump(data, "wenet", pool="mean", kmeans="c.npy")
     with pytest.raises(OptionError, match=r"module=\.\.\. and the extractor .* exclude each other"):
         kaldi_compat.dump(data, len, module="a:b")
-    with pytest.raises(
-        OptionError, match="'fbank' is a feature: pass the data directory first, and the feature second"
-    ):
+    for _ in range(2):
+        with pytest.raises(
+            OptionError, match="'fbank' is a feature: pass the data directory first, and the feature second"
+        ):
+            kaldi_compat.dump("fbank", str(data))
+        Path("fbank").mkdir(exist_ok=True)
+    Path("fbank/wav.scp").touch()
+    with pytest.raises(DumpError, match="fbank"):
         kaldi_compat.dump("fbank", str(data))
     with pytest.raises(OptionError, match="help and version are not options"):
         kaldi_compat.dump(data, "wenet", help=True)

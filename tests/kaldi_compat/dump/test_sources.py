@@ -9,8 +9,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 import pytest
@@ -323,6 +327,29 @@ def test_listing_the_files_of_a_module_imports_nothing(package: list[str], tmp_p
     for missing in ("outer.none:f", "outer.patch.deeper:f", "none.outer:f", "..outer:f", ":f", "os.path:join"):
         assert "--module" not in list_files(missing), missing
     assert "outer" not in sys.modules
+
+
+def test_module_of_an_editable_installation_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The installation of a package as editable adds a finder."""
+    path = tmp_path / "elsewhere.py"
+
+    def find_spec(name: str, folders: object, target: object = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, path) if name == "editable" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, SimpleNamespace(find_spec=find_spec)])
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(module="editable:f")))
+    assert source and source.list_files() == {"--module": path}
+
+
+def test_module_in_a_zip_file_is_compared(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path / "models.zip"))
+    arguments = ("--module=zipped.model:f", str(data))
+    for comment, answer in ("", ""), ("", "nothing was left"), ("# Changed.\n", "--module, --module zipped changed"):
+        with ZipFile("models.zip", "w") as file:
+            file.writestr(ZipInfo("zipped/__init__.py"), "")
+            file.writestr(ZipInfo("zipped/model.py"), "def f(audio):\n    return [x[:3] for x in audio]\n" + comment)
+        forget_modules("zipped")
+        assert answer in said(*arguments, *["--resume"] * bool(answer), status=255 * bool(comment))
 
 
 def forget_modules(package: str) -> None:

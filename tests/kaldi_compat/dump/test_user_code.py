@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import current_process
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import workers
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.options import Job, Layout
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard
 from kaldi_compat.dump.workers import describe_ending
 from tests.support.dump_data import dump, make_data
@@ -445,6 +446,13 @@ def test_first_worker_starts_with_blocked_interrupts() -> None:
     subprocess.run([sys.executable, "-c", BLOCKED], check=True, timeout=120)
 
 
+def test_dump_in_one_process_is_not_advised_to_use_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_process(), "_inheriting", True, raising=False)
+    for nj, end in (1, "if __name__ == '__main__'$"), (2, "compute in this process with --nj=1$"):
+        with pytest.raises(DumpError, match=end):
+            workers.refuse_start_in_worker(Job(Layout.from_paths(tmp_path, "fbank"), DumpOptions(nj=nj)))
+
+
 SCRIPT = """
 import kaldi_compat
 
@@ -464,6 +472,11 @@ f = lambda audio: [samples[:3] for samples in audio]
         (
             "if __name__ == '__main__': kaldi_compat.dump('data/train', f, nj=2, name='first')",
             "DumpError: first cannot be sent to worker processes (PicklingError: ",
+        ),
+        (
+            "from multiprocessing import Pool\n"
+            "if __name__ == '__main__': Pool(1).apply(kaldi_compat.dump, ('data/train', 'fbank'), {'nj': 2})",
+            "DumpError: a daemonic process, such as a worker of multiprocessing.Pool, cannot start worker processes: ",
         ),
     ],
 )

@@ -96,6 +96,15 @@ TAKES_LENGTHS: dict[str, tuple[Call, str]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["Fbank", "Pitch", "Frontend", "FeatureStream"])
+def test_valid_lengths_are_not_formatted_for_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Formatting takes as long as the features of a chunk, and waits for a GPU."""
+    formatted: list[object] = []
+    monkeypatch.setattr(torch.Tensor, "__format__", lambda tensor, _: formatted.append(tensor) or "")
+    TAKES_LENGTHS[name][0](torch.zeros(1, 4000), torch.tensor([4000]))
+    assert not formatted
+
+
 @pytest.mark.parametrize(("name", "call", "advice"), [(name, *row) for name, row in TAKES_LENGTHS.items()], ids=id_of)
 @pytest.mark.parametrize("rate", [16000, 16000.0, np.int64(16000)])
 def test_a_sampling_rate_is_not_taken_for_lengths(name: str, call: Call, advice: str, rate: Any) -> None:
@@ -112,6 +121,13 @@ def test_tensors_given_to_numpy_features_are_refused() -> None:
     for tensor in (torch.tensor(1.0), torch.zeros(500), torch.zeros(2, 500)):
         with pytest.raises(AudioError, match=r"not Tensor: convert the input with np\.asarray"):
             kaldi_compat.numpy.Fbank()(tensor)  # type: ignore[call-overload]
+
+
+def test_series_of_arrays_is_a_list() -> None:
+    """A series of pandas has a data type and is not a list."""
+    arrays = [np.zeros(500), np.zeros(600)]
+    series = type("Series", (), {"dtype": np.dtype(object), "__iter__": lambda _: iter(arrays)})()
+    assert len(kaldi_compat.numpy.Fbank(dither=0.0)(series)) == 2
 
 
 def test_lists_are_refused_without_torch() -> None:

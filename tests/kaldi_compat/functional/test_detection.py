@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from kaldi_compat import eer, min_dcf
 from kaldi_compat.errors import OptionError
@@ -83,6 +84,8 @@ def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
         ([1, 2], ["target", "nontrget"], {}, "invalid label .*'nontrget'"),
         ([1, 2], np.array([1, None]), {}, "invalid label None"),
         ([1, 2], np.array(["target", None]), {}, "invalid label None"),
+        ([1.0, [2.0, 3.0]], [1, 0], {}, "scores and labels must be lists or arrays"),
+        (torch.ones(2, requires_grad=True), [1, 0], {}, r"arrays \(trials,\): .*Use tensor\.detach\(\)"),
         ([1, np.nan], [1, 0], {}, r"scores\[1\] is NaN: remove the trial"),
         ([None, 2], [1, 0], {}, r"scores\[0\] is NaN: remove the trial"),
         ([1, 2], [1, 0], {"c_miss": np.inf}, "c_miss and c_fa must be above 0 and finite, not inf and 1"),

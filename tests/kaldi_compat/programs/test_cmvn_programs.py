@@ -34,15 +34,15 @@ def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
     ],
 )
 def test_values_that_are_not_finite_give_one_warning_for_a_table(command: str, message: str) -> None:
-    values = matrices(20, 20, 20)
-    names = dict(zip("abc", values.values(), strict=True))
-    Path("spk2utt").write_text("s a b c\n")
+    values = matrices(20, 20, 20, 20)
+    names = dict(zip("abcd", values.values(), strict=True))
+    Path("spk2utt").write_text("s a b c d\n")
     save("in.ark", names)
     log_of("compute-cmvn-stats ark:in.ark good")
     log_of("compute-cmvn-stats ark:in.ark ark:cmvn.ark")
     log_of("compute-cmvn-stats ark:in.ark cmvn")
     assert "WARNING" not in log_of(command)
-    for key in "bc":
+    for key in "bc":  # The entries b, c and d are in one block.
         names[key][3, 1] = np.nan
     save("in.ark", names)
     log_of("compute-cmvn-stats ark:in.ark ark:cmvn.ark")

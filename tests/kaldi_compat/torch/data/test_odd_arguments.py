@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from io_ark.errors import ArkError
+from kaldi_compat import Fbank
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.archives import ArchiveDataset
 from kaldi_compat.torch.data.batching import Utterance, collate, pad, unpad
@@ -86,6 +87,9 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: waves(transform=lambda _: None)[0], f"{KEYS[0]}: .* must return tensors, not NoneType"),
     (lambda: waves(transform=torch.nn.Identity), r"transform=Identity is a class: pass Identity\(\.\.\.\)"),
     (lambda: waves(transform="mask"), "transform must be a function, not str"),
+    (lambda: waves(feature=Fbank), r"feature=Fbank is a class: pass Fbank\(\.\.\.\)"),
+    (lambda: waves(augment="noise"), "augment must be a function, not str"),
+    (lambda: feats(text="text", tokenizer="bpe.model"), "tokenizer must be a function, not str"),
     (lambda: waves(feature=lambda audio: audio.numpy())[0], f"{KEYS[0]}: .* must return tensors, not ndarray"),
     (lambda: lengths_by("nan"), f"lengths: {KEYS[0]}: expected the length of the utterance, found 'nan'"),
     (lambda: lengths_by("-1"), "found '-1'"),
