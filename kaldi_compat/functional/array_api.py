@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 
 if TYPE_CHECKING:
     import torch
@@ -87,6 +87,29 @@ def is_traced_or_differentiated(x: Any) -> bool:
 def ask_compiler(torch: Any, question: str) -> bool:
     """Call a predicate of ``torch.compiler`` such as ``is_compiling``; return False if this torch lacks it."""
     return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
+
+
+def is_exported(torch: Any) -> bool:
+    """Return True while ``torch.export`` or a tracer records a model; before PyTorch 2.7, only while a tracer does."""
+    return bool(torch.jit.is_tracing()) or ask_compiler(torch, "is_exporting")
+
+
+def refuse_export(x: Any, reason: str) -> None:
+    """Raise an OptionError with this message if ``x`` is a tensor and a model is being exported or traced."""
+    if not isinstance(x, np.ndarray):
+        import torch  # The import is fast, because x is a tensor.
+
+        if is_exported(torch):
+            raise OptionError(reason)
+
+
+def refuse_export_of_noise(x: Any) -> None:
+    """Raise an OptionError while a call that draws the noise of a ``KaldiRandom`` is exported or traced."""
+    refuse_export(
+        x,
+        "the noise of a KaldiRandom cannot be exported or traced, because every call of the exported model would add "
+        "the same noise: pass generator=None or a torch.Generator",
+    )
 
 
 def astype(x: Array, dtype: Any) -> Array:

@@ -22,6 +22,7 @@ from kaldi_compat.functional.array_api import (
     full,
     get_namespace,
     is_traced_or_differentiated,
+    refuse_export_of_noise,
     sum_cumulatively,
 )
 from kaldi_compat.functional.batches import check_features, mask_frames
@@ -118,10 +119,12 @@ def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
     """Draw a standard normal number from ``generator`` for each element of ``frames`` (...,).
 
     Raises:
-        OptionError: ``generator`` has a wrong type; tensors need a generator of torch, and arrays one of NumPy.
+        OptionError: ``generator`` has a wrong type; tensors need a generator of torch, arrays need one of NumPy, and
+            a :class:`KaldiRandom` cannot be exported or traced.
     """
     draws: Array
     if isinstance(generator, KaldiRandom):
+        refuse_export_of_noise(frames)
         draws = convert_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
         numpy_generator = np.random.default_rng() if generator is None else generator

@@ -37,7 +37,7 @@ from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import make_scriptable
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
-from kaldi_compat.torch.streaming.base import StreamChain
+from kaldi_compat.torch.streaming.base import StreamChain, refuse_export_of_stream
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
@@ -248,9 +248,11 @@ class FrontendStream(StreamCall):
         Raises:
             AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without
                 lengths, has NaN.
+            OptionError: the call is exported or traced.
         """
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
+        refuse_export_of_stream(chunk)
         audio = scale_to_unit(chunk)
         if audio.device.type == "cpu" and audio.numel() and lengths is None:
             check_values(audio)

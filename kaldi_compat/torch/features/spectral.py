@@ -20,6 +20,7 @@ from kaldi_compat.functional.array_api import (
     Tracing,
     ask_compiler,
     detect_tracing,
+    is_exported,
     is_traced,
     is_traced_or_differentiated,
     matmul,
@@ -169,7 +170,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN
                 factors do not match the samples.
             OptionError: a VTLN factor is not a number, or moves mel bins out of their range, ``generator`` has a wrong
-                type, or the requested engine cannot compute the features.
+                type or is a :class:`~kaldi_compat.KaldiRandom` during an export, or the requested engine cannot compute
+                the features.
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
@@ -331,9 +333,7 @@ def _to_array(samples: Tensor) -> Any:
 
 
 def _is_exported() -> bool:
-    tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
-    is_recorded = bool(tracing()) or ask_compiler(torch, "is_exporting")
-    return is_recorded and not ask_compiler(torch, "is_dynamo_compiling")
+    return is_exported(torch) and not ask_compiler(torch, "is_dynamo_compiling")
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
-from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.functional.array_api import check_plain, refuse_export
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, make_chunk_error
 from kaldi_compat.torch.calls import ChainCall, StreamCall
@@ -28,6 +28,18 @@ Options = TypeVar("Options")
 Options_co = TypeVar("Options_co", covariant=True)
 # Frames, for a chunk without the axis of slots; frames and their counts, for a chunk with the axis of slots.
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
+
+
+def refuse_export_of_stream(chunk: Tensor) -> None:
+    """Raise an OptionError while a call of a stream is exported or traced.
+
+    The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
+    """
+    refuse_export(
+        chunk,
+        "a stream cannot be exported or traced, because it stores audio between calls: export the module for whole "
+        "utterances, or call the stream outside of the model",
+    )
 
 
 class Configured(Protocol[Options_co]):
@@ -57,6 +69,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     Raises:
         AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
             slots.
+        OptionError: the call is exported or traced.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
@@ -118,6 +131,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
+        refuse_export_of_stream(chunk)
         if self.item_axes:
             check_plain(chunk, AudioError)
         else:

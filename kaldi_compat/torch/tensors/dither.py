@@ -16,6 +16,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.engine import Seeds
 from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
+from kaldi_compat.functional.array_api import refuse_export_of_noise
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -46,6 +47,7 @@ def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator)
         return lambda block: torch.randn(
             frames[:, block].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
+    refuse_export_of_noise(frames)
     states = draw_frame_states(frames.shape[:-1], valid, generator)
     seeds = to_device(states, frames.device)
     return lambda block: compute_kaldi_noise(seeds[:, block], frames.shape[-1]).to(frames.dtype)

@@ -15,7 +15,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat import Deltas, SlidingCmvn
+from kaldi_compat import Deltas, Fbank, Frontend, KaldiRandom, Pitch, ProcessPitch, SlidingCmvn, StreamChain
+from kaldi_compat.errors import OptionError
 from tests.support.cases import LONG_GRAPHS, SPECTRAL, Case, cases
 
 LENGTHS = (4000, 16000, 5600)
@@ -287,3 +288,47 @@ def test_a_chain_in_onnx(tmp_path: Path) -> None:
     model = nn.Sequential(case.make(), SlidingCmvn(center=True, cmn_window=50), Deltas())
     run = in_onnxruntime(model, case.input(LENGTHS[0], 2), tmp_path)
     assert_same_for_any_length(run, model, case)
+
+
+class Call(nn.Module):
+    """A model that calls a function, with a state between the calls."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.function(x)
+        return result
+
+
+def make_call_with_noise(feature: nn.Module) -> Callable[[Tensor], Any]:
+    random = KaldiRandom()
+    return lambda x: feature(x, generator=random)
+
+
+@pytest.mark.parametrize(
+    ("make", "x", "error"),
+    [
+        (lambda: Fbank(dither=0.0).stream(), torch.zeros(800), "a stream cannot be exported"),
+        (lambda: Pitch(nccf_ballast_online=True).stream(), torch.zeros(800), "a stream cannot be exported"),
+        (lambda: Deltas().stream(), torch.zeros(9, 3), "a stream cannot be exported"),
+        (lambda: StreamChain(Deltas().stream(), Deltas().stream()), torch.zeros(9, 3), "a stream cannot be exported"),
+        (lambda: Frontend.from_preset("zipformer").stream(), torch.zeros(800), "a stream cannot be exported"),
+        (lambda: make_call_with_noise(Fbank()), torch.zeros(1, 800), "noise of a KaldiRandom cannot be exported"),
+        (
+            lambda: make_call_with_noise(ProcessPitch()),
+            torch.ones(9, 2),
+            "noise of a KaldiRandom cannot be exported",
+        ),
+    ],
+)
+def test_state_between_calls_is_not_lost_in_an_exported_model(
+    make: Callable[[], Callable[[Tensor], Any]], x: Tensor, error: str
+) -> None:
+    """A program that was exported from the call would repeat the first call for ever."""
+    with pytest.raises(OptionError, match=error):
+        torch.export.export(Call(make()), (x,), strict=False)
+    with pytest.raises(OptionError, match=error):
+        torch.jit.trace(Call(make()), (x,), check_trace=False)
+    assert torch.isfinite(make()(x)).all()
