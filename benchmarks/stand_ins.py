@@ -282,7 +282,7 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
     "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_standins.torchaudio", list_torchaudio_cases, "function"),
     "kaldifeat": ("kaldifeat", "kaldi_standins.kaldifeat", list_kaldifeat_cases, "feature"),
     "kaldi_native_fbank": (
-        "kaldi_native_fbank", "kaldi_standins.kaldi_native_fbank", list_kaldi_native_fbank_cases, "audio",
+        "kaldi_native_fbank", "kaldi_standins.kaldi_native_fbank", list_kaldi_native_fbank_cases, "call",
     ),
     "lhotse": ("lhotse", "kaldi_standins.lhotse", list_lhotse_cases, "feature"),
     "transformers": ("transformers", "kaldi_standins.transformers", list_transformers_cases, "extractor"),
@@ -292,15 +292,15 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
 def compare(name: str, rounds: int) -> Table:
     """Measure all calls of a library and of its stand-in in turns, and return the table."""
     original, ours, cases, head = LIBRARIES[name]
-    theirs, here = (cases(importlib.import_module(module)) for module in (original, ours))
+    theirs, stand_in = (cases(importlib.import_module(module)) for module in (original, ours))
     columns, rows = [head], []
     for row, works in theirs.items():
         rows.append([row])
         for case, work in works.items():
-            heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "here")]
+            heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "stand-in")]
             columns += [column for column in heads if column not in columns]
             timings = measure_least_times(
-                {name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*")
+                {name: work, "stand-in": stand_in[row][case]}, rounds, written=partial(Path().glob, "out.*")
             )
             rows[-1] += [f"{1000 * seconds:.3g}" for seconds in timings.values()]
     return Table(COMMAND, columns, rows)

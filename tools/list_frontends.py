@@ -39,6 +39,13 @@ MISTAKES = {
     **{f"no {kind}": f"without the step `{kind}`" for kind in STEPS},
 }
 
+# Meanings of the cells without a number in the table of mistakes.
+SPECIAL_CELLS = {
+    "shape": 'The word "shape" means that the input has a different shape.',
+    "error": 'The word "error" means that the number of columns does not fit the statistics.',
+    "-": 'A "-" means that the preset does not have this setting or step.',
+}
+
 # What users of the models reported, by page.
 REPORTED = {
     "funasr": """\
@@ -87,11 +94,11 @@ def format_settings(presets: list[Preset]) -> str:
     lines = [
         "## Settings",
         "",
-        "The first table shows the settings of each preset. Samples in -1 to 1 are multiplied by the factor. The",
-        "feature is computed with the named options. All other options have Kaldi's defaults, except that there is no",
-        "dithering. A negative `high_freq` is relative to the Nyquist frequency. The steps follow in the order of the",
-        "table, and are explained in [Presets as data](format.md#which-steps-are-there). The sampling rate is 16 kHz",
-        "unless `sample_frequency` is listed:",
+        "The first table shows the settings of each preset. Samples in -1 to 1 are multiplied by the factor. Then the",
+        "feature is computed with the listed options. All other options have Kaldi's defaults, except that there is no",
+        "dithering. A negative `high_freq` is relative to the Nyquist frequency. The steps are applied to the feature",
+        "in the order of the table, and are explained in [Presets as data](format.md#which-steps-are-there). The",
+        "sampling rate is 16 kHz unless `sample_frequency` is listed:",
         "",
         "| preset | factor on the samples | feature and options | steps | shape of the model's input |",
         "| --- | --- | --- | --- | --- |",
@@ -105,10 +112,9 @@ def format_settings(presets: list[Preset]) -> str:
         before = "mean of the clip subtracted, then " * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
-        columns = count_columns(preset.options, preset.steps)
-        lines.append(
-            f"| `{preset.name}` | {before}{preset.sample_scale:g} | {feature} | {steps} | (frames, {columns}) |"
-        )
+        frames = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0) or "frames"
+        shape = f"({frames}, {count_columns(preset.options, preset.steps)})"
+        lines.append(f"| `{preset.name}` | {before}{preset.sample_scale:g} | {feature} | {steps} | {shape} |")
     lines += [
         "",
         "The second table shows the code from which the settings come:",
@@ -168,9 +174,6 @@ def format_mistakes(presets: list[Preset]) -> str:
         "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
         "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs",
         "statistics, the table uses invented statistics instead of a model's file, so the standard deviation is not 1.",
-        'Some cells contain a word: "shape" means that the input has a different shape, "error" means that the number',
-        'of columns does not fit the statistics, and "-" means that the preset does not have this setting:',
-        "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
     for preset in presets:
@@ -191,21 +194,21 @@ def format_mistakes(presets: list[Preset]) -> str:
                 except FeatureError:
                     cell = "error"
             rows[key].append(cell)
+    rows = {key: row for key, row in rows.items() if any(cell not in ("-", "0") for cell in row)}
+    cells = {cell for row in rows.values() for cell in row}
+    lines += [meaning for cell, meaning in SPECIAL_CELLS.items() if cell in cells]
     head = " | ".join(f"`{preset.name}`" for preset in presets)
-    lines += [f"| wrong setting | {head} |", "| --- |" + " --- |" * len(presets)]
+    lines += ["", f"| wrong setting | {head} |", "| --- |" + " --- |" * len(presets)]
     lines.append(f"| none: standard deviation of the input | {' | '.join(rows['deviation'])} |")
-    lines += [
-        f"| {text} | {' | '.join(rows[key])} |"
-        for key, text in MISTAKES.items()
-        if any(cell not in ("-", "0") for cell in rows[key])
-    ]
+    lines += [f"| {text} | {' | '.join(rows[key])} |" for key, text in MISTAKES.items() if key in rows]
     return "\n".join([*lines, ""])
 
 
 def format_reported_mistakes(family: str) -> str:
     """Return the section about the problems that users of a family of models reported."""
     heading = "## Which problems did users report?"
-    return f"{heading}\n\nUsers of the models reported the following problems:\n\n{REPORTED[family]}"
+    problems = "the following problem" + "s" * (REPORTED[family].count("\n- ") > 0)
+    return f"{heading}\n\nUsers of the models reported {problems}:\n\n{REPORTED[family]}"
 
 
 def main() -> None:

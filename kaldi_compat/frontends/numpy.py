@@ -171,7 +171,8 @@ class _ArrayStep:
 class FrontendStream:
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
-    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets.
+    The audio has the model's sampling rate. A stream does not shorten frames, so audio shorter than a frame has no
+    frames in FunASR's presets.
 
     >>> import numpy as np
     >>> from kaldi_compat.frontends.numpy import Frontend

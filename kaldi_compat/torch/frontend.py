@@ -193,8 +193,8 @@ def _make_step(step: Step, statistics: Statistics | None) -> nn.Module:
 class FrontendStream(StreamCall):
     """Stream of a front end, which takes audio in chunks and returns the same frames as for the whole utterance.
 
-    The audio must have the model's sampling rate. For all presets, audio shorter than a frame has no frames. For the
-    arguments of a call, see :class:`~kaldi_compat.torch.streaming.base.Stream`.
+    The audio must have the model's sampling rate. A stream does not shorten frames, so audio shorter than a frame has
+    no frames in FunASR's presets. For the arguments of a call, see :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
     Args:
         frontend: the front end.
