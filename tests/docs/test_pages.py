@@ -28,6 +28,12 @@ def test_links_point_to_existing_files(page: Path) -> None:
     assert [path for path in missing if not any(map(path.is_relative_to, (DOCS / "generated", *absent)))] == []
 
 
+@pytest.mark.parametrize("folder", ["howto", "tutorials"])
+def test_every_page_is_linked_from_the_index_of_its_folder(folder: str) -> None:
+    links = re.findall(r"\]\((\w+\.md)\)", (DOCS / folder / "index.md").read_text())
+    assert sorted(["index.md", *links]) == sorted(path.name for path in (DOCS / folder).glob("*.md"))
+
+
 @pytest.mark.parametrize("words", pages.counts())
 def test_pages_state_the_true_counts(words: str) -> None:
     numbers = [number for page in PAGES for number in re.findall(rf"(\d[\d,]*)\s+{words}", page.read_text())]
