@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
-from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.functional.array_api import ask_compiler, check_plain
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, make_chunk_error
 from kaldi_compat.torch.calls import ChainCall, StreamCall
@@ -57,6 +57,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     Raises:
         AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
             slots.
+        OptionError: the call is traced or exported.
     """
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
@@ -118,6 +119,12 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
+        tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+        if tracing() or ask_compiler(torch, "is_exporting"):
+            raise OptionError(
+                "a stream stores audio between calls, but an exported or traced model does not: export the model "
+                "without the stream, and call the stream outside of the model"
+            )
         if self.item_axes:
             check_plain(chunk, AudioError)
         else:

@@ -406,3 +406,22 @@ def test_streams_on_a_gpu() -> None:
     parts = [chain(chunk, final=i == len(chunks) - 1)[0] for i, chunk in enumerate(chunks)]
     for row in torch.cat(parts, 1):
         assert_same(row.cpu(), whole)
+
+
+@pytest.mark.parametrize("record", ["trace", "export"])
+def test_a_stream_is_neither_traced_nor_exported(record: str) -> None:
+    if record == "export" and not hasattr(torch.compiler, "is_exporting"):
+        pytest.skip("This version of PyTorch does not report an export.")
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stream = Fbank(dither=0.0).stream()
+
+        def forward(self, chunk: torch.Tensor) -> torch.Tensor:
+            frames: torch.Tensor = self.stream(chunk)
+            return frames
+
+    call: Any = {"trace": torch.jit.trace, "export": torch.export.export}[record]
+    with pytest.raises(OptionError, match="a stream stores audio between calls"):
+        call(Model(), (torch.zeros(1600),))
