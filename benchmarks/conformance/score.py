@@ -60,7 +60,8 @@ FOOT = """\
 
 In a checkout, the command `python -m benchmarks.conformance.score` runs all implementations that are available, and
 writes this page. The page then contains only these implementations. The docstring of `benchmarks/conformance/score.py`
-explains how to make all implementations available. To grade an implementation of your own, see [Check an implementation](conformance.md).
+explains how to make all implementations available. To grade an implementation of your own, see
+[Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 
