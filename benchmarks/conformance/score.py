@@ -38,13 +38,14 @@ output in all bits. A result is correct if its largest difference from Kaldi's o
 max(1, |value|), or three times the rounding error of Kaldi's own output where this is larger. Integers and archives
 must be equal to Kaldi's. A vector with an option that the library's interface lacks is not counted. A vector whose
 options the library accepts, but refuses when it runs, counts as wrong. An empty cell means that the library supports
-no vector of the level.
+no vector of the level. Names such as ThirdLetterC are owners of GitHub repositories.
 
 """
 DIFFERENCES = """\
 ## What are the causes of the differences?
 
-A table for each library lists the causes of wrong results, with the number of vectors and the name of one vector.
+A table for each library lists the causes of wrong results, with the number of vectors and the name of one vector. The
+name starts with the level, such as 5-0574.
 [`explain`](wrong_numbers.md) found most of the causes. If a cause names options or steps, kaldi-compat computes the
 library's result with these options and steps. The other causes were found in the source code of the library. A "floor"
 is the smallest value before the logarithm.
@@ -57,8 +58,10 @@ All results of the following implementations are correct:
 FOOT = """\
 ## How to repeat the tests
 
-In a checkout, the command `python -m benchmarks.conformance.score` runs all implementations that are installed, and
-writes this page. To grade an implementation of your own, see [Check an implementation](conformance.md).
+In a checkout, the command `python -m benchmarks.conformance.score` runs all implementations that are available, and
+writes this page. The page then contains only these implementations. The docstring of `benchmarks/conformance/score.py`
+explains how to make all implementations available. To grade an implementation of your own, see
+[Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 

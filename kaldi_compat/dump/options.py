@@ -62,7 +62,12 @@ class DumpOptions(BaseOptions):
     shard_utterances: int = option(0, "at most this many utterances in an archive, instead of nj; 0 uses nj", ge=0)
     device: str = option("cpu", "cpu, cuda (all GPUs), or GPUs by number such as cuda:0,1")
     readers: int = option(2, "threads of each worker that read and decode audio", ge=1)
-    batch_seconds: float = option(0.0, "audio in a batch; 0 is 600 on a GPU and 60 on a CPU", unit="seconds", ge=0)
+    batch_seconds: float = option(
+        0.0,
+        "audio in a batch; 0 is 60 on a CPU, and on a GPU 600 for features or 300 for extractors",
+        unit="seconds",
+        ge=0,
+    )
     window_utterances: int = option(
         512, "read at most this many utterances ahead, and put at most so many into a batch", ge=1
     )

@@ -6,8 +6,8 @@ from kaldi_compat.cli.log import say
 from kaldi_compat.cli.program import NoOptions, Program
 
 USAGE = """
-Ends with status 0 if Kaldi's own programs were compiled for CUDA, else with 1. It always ends with 1: recipes call
-it before they run nnet3 programs on GPUs, which this package does not contain.
+Always ends with status 1, which means that Kaldi's programs were not compiled for CUDA. Recipes call it before they run
+nnet3 programs on GPUs, which this package does not contain.
 
 Usage: cuda-compiled
 """

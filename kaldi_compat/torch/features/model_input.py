@@ -164,6 +164,12 @@ class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
     _function = staticmethod(vad.voiced_cmvn)
     _adds_frames = True
 
+    def __prepare_scriptable__(self) -> Any:
+        raise OptionError(
+            "torch.jit.script cannot compile VoicedCmvn, because how many frames it keeps depends on the audio: "
+            "call it in PyTorch"
+        )
+
 
 class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
     """Normalization by the means and standard deviations of a corpus, or by two numbers.

@@ -115,3 +115,9 @@ def test_smoothed_pitch_of_many_utterances(mean: int, average: int) -> None:
     expected = [smooth_pitch(tracks[first:end], options) for first, end in itertools.pairwise(bounds.tolist())]
     np.testing.assert_array_equal(smooth_ragged(tracks, bounds, options), np.concatenate(expected))
     assert_same_bits(partial(smooth_ragged, tracks, bounds, options))
+
+
+def test_a_context_that_does_not_fit_into_memory_is_refused_before_any_is_taken() -> None:
+    x, bounds = np.zeros((1000, 100), np.float32), np.array([0, 1000])
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        columns.splice_block(x, bounds, SpliceOptions(left_context=10**9))

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat import FeatureError, Frontend, OptionError, __version__, list_presets
+from kaldi_compat import FeatureError, Frontend, OptionError, VoicedCmvn, __version__, list_presets
 from kaldi_compat.frontends import Preset
 
 onnx = pytest.importorskip("onnx")
@@ -159,6 +159,11 @@ def test_preset_differs_in_onnxruntime(name: str, lengths: bool, tmp_path: Path)
 def test_a_preset_that_selects_frames_is_not_exported(make: Any) -> None:
     with pytest.raises(OptionError, match="voiced_cmvn keeps depends on the audio"):
         make(Frontend.from_preset("sre16-xvector"))
+
+
+def test_the_module_that_selects_frames_is_not_scripted() -> None:
+    with pytest.raises(OptionError, match="how many frames it keeps depends on the audio"):
+        torch.jit.script(nn.Sequential(VoicedCmvn(), nn.Identity()))
 
 
 def assert_scripted(name: str) -> None:

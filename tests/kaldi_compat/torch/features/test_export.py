@@ -327,8 +327,9 @@ def test_state_between_calls_is_not_lost_in_an_exported_model(
     make: Callable[[], Callable[[Tensor], Any]], x: Tensor, error: str
 ) -> None:
     """A program that was exported from the call would repeat the first call for ever."""
-    with pytest.raises(OptionError, match=error):
-        torch.export.export(Call(make()), (x,), strict=False)
+    if hasattr(torch.compiler, "is_exporting"):  # Before PyTorch 2.7, an export cannot be told from a compilation.
+        with pytest.raises(OptionError, match=error):
+            torch.export.export(Call(make()), (x,), strict=False)
     with pytest.raises(OptionError, match=error):
         torch.jit.trace(Call(make()), (x,), check_trace=False)
     assert torch.isfinite(make()(x)).all()
