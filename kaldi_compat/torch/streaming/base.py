@@ -1,0 +1,252 @@
+"""Base classes of streams, which compute frames from samples or frames that arrive in chunks.
+
+A stream has one or several slots, and a slot processes one utterance at a time. Call the stream with the next chunk of
+each slot, and pass ``final`` for the slots whose utterance ends with this chunk. The stream returns the frames that no
+later input can change, and stores only the input that later frames need, so its memory is bounded. A slot whose
+utterance has ended takes the next utterance.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.stream import WindowFlow
+from kaldi_compat.functional.array_api import check_plain, refuse_export
+from kaldi_compat.functional.batches import check_lengths, zero_past
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, make_chunk_error
+from kaldi_compat.torch.calls import ChainCall, StreamCall
+from kaldi_compat.torch.streaming.history import Counts, Flags, History
+
+Options = TypeVar("Options")
+Options_co = TypeVar("Options_co", covariant=True)
+# Frames, for a chunk without the axis of slots; frames and their counts, for a chunk with the axis of slots.
+ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
+
+
+def refuse_export_of_stream(chunk: Tensor) -> None:
+    """Raise an OptionError while a call of a stream is exported or traced.
+
+    The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
+    """
+    refuse_export(
+        chunk,
+        "a stream cannot be exported or traced, because it stores audio between calls: export the module for whole "
+        "utterances, or call the stream outside of the model",
+    )
+
+
+class Configured(Protocol[Options_co]):
+    """Part of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
+
+    @property
+    def options(self) -> Options_co: ...
+
+
+class Stream(StreamCall, abc.ABC, Generic[Options]):
+    """Base class of streams, which compute the output of a module chunk by chunk for ``slots`` utterances.
+
+    The method ``stream`` of a module returns a stream of the module. Call the stream with a chunk of each slot. The
+    following sections describe a call.
+
+    Args:
+        chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
+        lengths: number of valid samples or frames of the chunk in each slot, (slots,): 0 for a slot without input, None
+            if all are valid.
+        final: True for the slots whose utterance ends with this chunk, one bool for all slots or (slots,). These slots
+            return their last frames and start a new utterance.
+
+    Returns:
+        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU. The frames after
+        this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
+
+    Raises:
+        AudioError: the chunk is not a tensor of a valid shape, a length is invalid, or ``final`` does not match the
+            slots.
+        OptionError: the call is exported or traced.
+    """
+
+    takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
+    item_axes = 1  # Number of axes of an item of a chunk: 0 for a sample, 1 for a frame.
+    # Shape, data type and device of the latest chunk, for flush().
+    _is_batched = False
+    _item_shape: tuple[int, ...] = ()
+    _item_dtype = torch.float32
+    _item_device = torch.device("cpu")
+
+    def __init__(self, module: Configured[Options], slots: int = 1) -> None:
+        kind = getattr(module, "_stream", None)
+        if kind is None or not isinstance(self, kind):
+            raise OptionError(
+                f"{type(self).__name__} takes a module such as {self.takes}, not {type(module).__name__}: "
+                "call the method stream() of a module"
+            )
+        self.module, self.options, self.slots = module, module.options, slots
+        self.reset()
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
+
+    @abc.abstractmethod
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Return the frames that are decided after a chunk (slots, T, ...), and their counts (slots,)."""
+
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots, return their last frames, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
+
+        Returns:
+            The frames (slots, frames, dim) and their counts (slots,). If there is one slot, and its last chunk had no
+            axis of slots or it received no chunk, only the frames (frames, dim).
+        """
+        batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
+        empty = torch.zeros(
+            *batch_axes,
+            0,
+            *(self._item_shape or (0,) * self.item_axes),
+            dtype=self._item_dtype,
+            device=self._item_device,
+        )
+        return self(empty, final=True, **parameters)
+
+    def __repr__(self) -> str:
+        module = repr(self.module).replace("\n", "")
+        return f"<{type(self).__name__} of {module}, {self.slots} slot{'s' * (self.slots != 1)}>"
+
+    def _take(
+        self,
+        chunk: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+    ) -> ChunkFrames:
+        if not isinstance(chunk, Tensor):
+            raise make_chunk_error(chunk, expects_tensor=True)
+        refuse_export_of_stream(chunk)
+        if self.item_axes:
+            check_plain(chunk, AudioError)
+        else:
+            check_samples(chunk)
+        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if alone else chunk
+        if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
+            raise AudioError(
+                f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
+                f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}"
+            )
+        self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
+        self._item_dtype, self._item_device = batch.dtype, batch.device
+        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
+        return frames[0] if alone else (frames, torch.from_numpy(counts))
+
+    if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
+        __call__ = _take
+
+    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
+        """Return the lengths (slots,) as an array, which holds ``width`` for all slots if ``lengths`` is None.
+
+        Raises:
+            AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
+        """
+        if lengths is None:
+            return np.full(self.slots, width)
+        if self.item_axes == 0:
+            check_lengths_are_no_rate(lengths)
+        items = np.broadcast_to(np.int16(0), (self.slots, width))
+        return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
+
+    def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+        """Return ``final`` as an array (slots,). Raise AudioError if ``final`` does not match the slots."""
+        if isinstance(final, bool):
+            return np.full(self.slots, final)
+        try:
+            return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+        except (TypeError, ValueError, RuntimeError):
+            raise AudioError(f"final must be a bool, or one bool for each slot, and there are {self.slots}") from None
+
+
+class WindowStream(WindowFlow, Stream[Options]):
+    """Base class of streams whose frames depend on windows of items. A frame is decided once its window is complete."""
+
+    history: History
+
+    def reset(self) -> None:
+        self.history = History(self.slots)
+        self.done: Counts = np.zeros(self.slots, np.int64)
+
+    def _count_frames(self, end: Counts) -> Counts:
+        return end  # A subclass whose output has a different frame rate overrides this.
+
+    def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
+        longest = int(counts.max(initial=0))
+        frames = self._compute(first, longest)
+        if (counts < longest).any():
+            return zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
+        return frames
+
+    @abc.abstractmethod
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        """Return frames ``first`` to ``first + count - 1`` of each slot, (slots, count, dim). ``first`` is (slots,)."""
+
+
+class StreamChain(ChainCall):
+    """Chain of streams, in which the output of a stream is the input of the next stream.
+
+    The chain is called with the same arguments as its first stream.
+
+    Args:
+        streams: the streams, with the same number of slots.
+
+    Raises:
+        AudioError: no stream is passed, or the streams differ in their number of slots.
+
+    >>> import torch
+    >>> from kaldi_compat import Deltas, Mfcc, StreamChain
+    >>> chain = StreamChain(Mfcc(dither=0.0).stream(), Deltas().stream())
+    >>> chain(torch.zeros(16000), final=True).shape
+    torch.Size([98, 39])
+    """
+
+    def __init__(self, *streams: Stream[Any]) -> None:
+        if not streams or len({stream.slots for stream in streams}) != 1:
+            raise AudioError("pass at least one stream to StreamChain, and streams with the same number of slots")
+        self.slots = streams[0].slots
+        self.streams = streams
+
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot of every stream."""
+        for stream in self.streams:
+            stream.reset()
+
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots of all streams, return their last frames, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call of the first stream.
+
+        Returns:
+            The same as :meth:`Stream.flush`.
+        """
+        return self._pass_on(self.streams[0].flush(**parameters), final=True)
+
+    def __repr__(self) -> str:
+        return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
+
+    if not TYPE_CHECKING:  # ChainCall declares __call__ for type checkers.
+
+        def __call__(self, chunk, lengths=None, *, final=False, **parameters):
+            return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
+
+    def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+        for stream in self.streams[1:]:
+            result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
+        return result
