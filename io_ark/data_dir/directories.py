@@ -81,8 +81,8 @@ def subset(
         first: choose the first utterances.
         last: choose the last utterances.
         per_spk: choose the number of utterances for each speaker.
-        spk_list: names of speakers, or the path of a file of names.
-        utt_list: names of utterances, or the path of a file of names.
+        spk_list: path of a file with the name of a speaker on each line.
+        utt_list: path of a file with the name of an utterance on each line.
 
     Raises:
         DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
