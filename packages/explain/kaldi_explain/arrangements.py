@@ -70,8 +70,9 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
-        batch = ": pass one array of the batch" * (array.ndim > 2)
-        shown = f"{array.dtype} {array.shape}{batch}"
+        advice = ": pass one array of the batch" * (array.ndim > 2)
+        advice += ": to compare with audio, write for example explain(features, samples, 16000)" * (array.ndim == 1)
+        shown = f"{array.dtype} {array.shape}{advice}"
         raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {shown}")
     if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]

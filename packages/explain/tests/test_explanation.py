@@ -774,6 +774,12 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
         explain(tmp_path / "c.npz", WAV)
 
 
+@pytest.mark.parametrize("arguments", [(MADE, SAMPLES), (SAMPLES, MADE, 16000), (SAMPLES, MADE)])
+def test_samples_in_place_of_features_are_refused_with_an_example(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(FeatureError, match=r"write for example explain\(features, samples, 16000\)"):
+        explain(*arguments)
+
+
 def test_nested_lists_of_unequal_lengths_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"features must be an array \(frames, dim\) of numbers: "):
         explain([[1.0, 2.0], [3.0]], SAMPLES, 16000)
