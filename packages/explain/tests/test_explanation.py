@@ -112,6 +112,14 @@ CENTERED = MADE - MADE.mean(0)
 SEVEN = np.stack(
     [MADE[np.clip(np.arange(6 * t - 3, 6 * t + 4), 0, len(MADE) - 1)].ravel() for t in range(len(MADE) // 6)]
 )
+
+
+def subtract_truncated_mean(features: Any, before: int, after: int) -> Any:
+    """Subtract the mean of the frames around each frame, as public code does: the edges of the array truncate it."""
+    means = [features[max(0, frame - before) : frame + after + 1].mean(0) for frame in range(len(features))]
+    return features - np.stack(means)
+
+
 AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "mean": (lambda: MADE - MADE.mean(0), "minus the mean of each column over the recording"),
     "variance": (lambda: (MADE - MADE.mean(0)) / MADE.std(0), "divided by the standard deviation of each column"),
@@ -119,6 +127,14 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "sliding mean of any window": (
         lambda: sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=71, center=True)),
         "in a window of 71 frames (sliding CMN)",
+    ),
+    "truncated sliding mean": (
+        lambda: subtract_truncated_mean(MADE, 38, 38),
+        "in a window of 77 frames (sliding CMN, truncated at the edges)",
+    ),
+    "truncated mean of the past": (
+        lambda: subtract_truncated_mean(MADE, 59, 0),
+        "in a window of 60 frames (sliding CMN, which ends at the frame, truncated at the edges)",
     ),
     "base 10": (lambda: MADE / np.log(10), "logarithms to base 10"),
     "decibels": (lambda: 10 * MADE / np.log(10), "decibels"),
@@ -626,6 +642,7 @@ CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
     (MADE[:117], MADE[:117].reshape(-1, 240), "the other way round; 3 frames stacked, every 3"),
     (add_deltas(CEPSTRA), CEPSTRA, "deltas of 2 frames on each side appended, order 2"),
     (sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=100, center=True)), MADE, "in a window of 100 frames"),
+    (subtract_truncated_mean(MADE, 20, 20), MADE, "in a window of 41 frames (sliding CMN, truncated at the edges)"),
     (MADE.astype(np.float16), MADE, "stored as float16"),
 ])  # fmt: skip
 def test_two_arrays_are_mapped_to_each_other(first: Any, second: Any, words: str) -> None:
