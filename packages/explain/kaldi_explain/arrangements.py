@@ -326,7 +326,8 @@ def _make_truncated(window: int, center: bool) -> Arrangement:
         sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
         starts = np.arange(len(features)) - before
         starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
-        return features - (sums[ends] - sums[starts]) / (ends - starts)[:, None]
+        means: Doubles = (sums[ends] - sums[starts]) / (ends - starts)[:, None]
+        return features - means
 
     where = "" if center else "which ends at the frame, "
     words = f"minus the mean in a window of {window} frames (sliding CMN, {where}truncated at the edges)"

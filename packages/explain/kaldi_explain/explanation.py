@@ -235,11 +235,10 @@ def explain_without_presets(
 
 
 def _describe_preset(name: str) -> str:
-    """Return the feature and the steps of a preset."""
-    rows = describe_rows(Preset.of(name))
-    names = [row for row, _ in rows]
-    parts = [text for _, text in rows[names.index("feature") : names.index("input")]]
-    return "; ".join(part for part in parts if part != "none")
+    """Return the feature and the steps of a preset. Steps that need statistics of a model were left out."""
+    preset = Preset.of(name)
+    steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
+    return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:

@@ -431,6 +431,11 @@ def test_answer_describes_the_preset() -> None:
     assert re.match(r"preset [\w-]+, that is fbank\(.*num_mel_bins=80.*\); ", text), text
 
 
+def test_step_that_was_left_out_for_lack_of_statistics_is_not_named_as_a_cause() -> None:
+    text = str(explain(Fbank(num_mel_bins=80, dither=0.0)(SAMPLES), SAMPLES, 16000))
+    assert re.match(r"preset \w+, that is fbank\(dither=0.0, num_mel_bins=80\); without global_cmvn:", text), text
+
+
 def test_audio_is_suggested_for_unrelated_arrays() -> None:
     noise = np.random.default_rng(0)
     assert "; pass the audio instead" in str(explain(noise.normal(size=(90, 20)), noise.normal(size=(90, 20))))
