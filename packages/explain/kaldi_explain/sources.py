@@ -114,7 +114,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     """
     try:
         recording = np.asarray(audio)
-    except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
+    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients.
+    except (ValueError, RuntimeError) as error:
         raise AudioError(f"audio must be numbers (T,) or (channels, T): {error}") from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
         shown = f"{recording.dtype} {recording.shape}"

@@ -722,6 +722,22 @@ def test_wrong_input_is_an_error() -> None:
     for rate, tolerance in ((0, 1e-3), (float("nan"), 1e-3), (16000, float("nan"))):
         with pytest.raises(OptionError):
             explain(MADE, SAMPLES, rate, tolerance=tolerance)
+    kilohertz: Any
+    for kilohertz in (16, "16k", np.float32(44.1)):
+        with pytest.raises(OptionError, match="is not a sampling rate in Hz: pass a number of at least 1000"):
+            explain(MADE, SAMPLES, kilohertz)
+    with_gradients: Any = pytest.importorskip("torch").zeros(9000, 2, requires_grad=True)
+    with pytest.raises(FeatureError, match=r"Use tensor.detach\(\)"):
+        explain(with_gradients, SAMPLES, 16000)
+    with pytest.raises(AudioError, match=r"Use tensor.detach\(\)"):
+        explain(MADE, with_gradients[:, 0], 16000)
+
+
+def test_recording_may_be_a_wave_object() -> None:
+    wave = io_ark.load(WAV, kind="wave")
+    assert "hamming" in str(explain(MADE, wave))
+    narrow = wave._replace(sample_frequency=8000.0)
+    assert str(explain(MADE, narrow, 16000)) == str(explain(MADE, wave))
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -757,6 +773,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     )
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
     assert "a.scp is not one wave: if the file is a table, pass one of the wave files" in capsys.readouterr().err
+    with io_ark.writer(f"ark,t:{tmp_path}/table.txt") as writer:
+        writer["utt"] = MADE
+    assert explain_main([f"{tmp_path}/table.txt", str(WAV)]) == 255
+    assert f"if the file is a Kaldi table, append a key, {tmp_path}/table.txt:KEY" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: no such file" in capsys.readouterr().err
     assert explain_main(["--nonsense"]) == 2
