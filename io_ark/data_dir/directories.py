@@ -519,9 +519,11 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
     """
     src = DataFiles(source)
     if not src.find("text"):
-        raise say.fail(f"Invalid input directory {source}")
+        detail = "is missing: repeated transcripts are removed, so the directory needs this file"
+        raise say.fail(f"Invalid input directory {source}", detail, f"{source}/text")
     if parse_positive(max_count) <= 1:
-        raise say.fail(f"invalid max-count '{max_count}'")
+        detail = f"the number of repetitions must be a whole number of 2 or more, not {max_count!r}"
+        raise say.fail(f"invalid max-count '{max_count}'", detail)
     refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):
