@@ -29,7 +29,7 @@ from kaldi_compat.dump.options import (
 from kaldi_compat.dump.sources import get_extractor_name, get_source_class
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
-from kaldi_compat.options.config import UsageError, get_flags, normalize, spell_as_flags
+from kaldi_compat.options.config import Flag, UsageError, get_flags, normalize, spell_as_flags
 
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
@@ -112,8 +112,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     """
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
-    tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
-    any_feature = {name: flag for table in tables for name, flag in table.items()}
+    any_feature = list_flags()
     words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
     flags = any_feature | (get_feature_flags(first) if first in FEATURES else {})
@@ -151,6 +150,12 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     job = Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
     _refuse_unused(job)
     return job
+
+
+def list_flags() -> dict[str, Flag]:
+    """Return the flags of the dump and of all features, by name. Some of them are accepted only to name their file."""
+    tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
+    return {name: flag for table in tables for name, flag in table.items()}
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
