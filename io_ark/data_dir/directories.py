@@ -81,8 +81,8 @@ def subset(
         first: choose the first utterances.
         last: choose the last utterances.
         per_spk: choose the number of utterances for each speaker.
-        spk_list: names of speakers, or the path of a file of names.
-        utt_list: names of utterances, or the path of a file of names.
+        spk_list: path of a file with the name of a speaker on each line.
+        utt_list: path of a file with the name of an utterance on each line.
 
     Raises:
         DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
@@ -519,9 +519,11 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
     """
     src = DataFiles(source)
     if not src.find("text"):
-        raise say.fail(f"Invalid input directory {source}")
+        detail = "is missing: repeated transcripts are removed, so the directory needs this file"
+        raise say.fail(f"Invalid input directory {source}", detail, f"{source}/text")
     if parse_positive(max_count) <= 1:
-        raise say.fail(f"invalid max-count '{max_count}'")
+        detail = f"the number of repetitions must be a whole number of 2 or more, not {max_count!r}"
+        raise say.fail(f"invalid max-count '{max_count}'", detail)
     refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):

@@ -371,9 +371,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
             what = f"its speaker {decode_key(name.strip())} comes after {decode_key(before.strip())}"
-            advice = (
-                "begin every utterance's name with its speaker (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
-            )
+            advice = "begin every utterance's name with its speaker, or pass --no-spk-sort"
             raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, get_field(line))
         before = name
 

@@ -88,9 +88,7 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
     """
     contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
     reason = ""
-    if expected == "scp" and head[:1] == b"\0":
-        reason = BINARY_SCRIPT
-    elif _FOREIGN.match(head):
+    if _FOREIGN.match(head):
         for start, format_name, advice in _FORMATS:
             if re.match(start, head, re.DOTALL):
                 reason = f"is {format_name}{contrast}: {advice or 'name another file'}"
@@ -102,6 +100,8 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
             reason = f"is compressed with {format_name}: read it as '{prefix}{command}'"
     elif expected != "object" and _CONFIGURATION.match(head):
         reason = f"is a configuration file (--name=value){contrast}: name another file"
+    elif expected == "scp" and b"\0" in head.partition(b"\n")[0]:
+        reason = BINARY_SCRIPT
     if reason:
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":

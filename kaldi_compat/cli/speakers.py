@@ -126,6 +126,12 @@ class Trials:
             logger.info(
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(spread)
             )
+        elif counts.failed:
+            logger.warning(
+                "No trial has a key of the %s and a key of the %s: check the order of the keys in the trials, and the "
+                "order of the two tables",
+                *self.tables,
+            )
         return counts
 
     def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:

@@ -12,13 +12,24 @@ from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
 from kaldi_compat.cli.info import describe_installation
-from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
+from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_conf_flags, get_feature_flags
 from kaldi_compat.dump.inputs import SCRIPT
-from kaldi_compat.dump.options import FEATURES, PITCH, SCOPES, SPECTRAL, DumpOptions, Job, Layout, get_spectral_part
+from kaldi_compat.dump.options import (
+    FEATURES,
+    PITCH,
+    PITCH_CONF,
+    PROCESS_CONF,
+    SCOPES,
+    SPECTRAL,
+    DumpOptions,
+    Job,
+    Layout,
+    get_spectral_part,
+)
 from kaldi_compat.dump.sources import get_extractor_name, get_source_class
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
-from kaldi_compat.options.config import UsageError, get_flags, normalize, spell_as_flags
+from kaldi_compat.options.config import Flag, UsageError, get_flags, normalize, spell_as_flags
 
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
@@ -101,7 +112,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     """
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
-    any_feature = {name: flag for feature in FEATURES for name, flag in get_feature_flags(feature).items()} | OWN_FLAGS
+    any_feature = list_flags()
     words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
     flags = any_feature | (get_feature_flags(first) if first in FEATURES else {})
@@ -133,14 +144,18 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
             raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
         for flag in overridden:
             if normalize(flag.name) not in get_feature_flags(feature):
-                raise UsageError(
-                    f"--{flag.name} is not an option of {get_spectral_part(feature) or PITCH}: "
-                    "remove the option, or correct its name"
-                )
+                program, advice = get_spectral_part(feature) or PITCH, _suggest_place(normalize(flag.name), feature)
+                raise UsageError(f"--{flag.name} is not an option of {program}: {advice}")
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
     job = Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
     _refuse_unused(job)
     return job
+
+
+def list_flags() -> dict[str, Flag]:
+    """Return the flags of the dump and of all features, by name. Some of them are accepted only to name their file."""
+    tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
+    return {name: flag for table in tables for name, flag in table.items()}
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
@@ -186,6 +201,14 @@ def _suggest_feature(feature: str) -> str:
         return OTHER_PROGRAMS[feature]
     known = find_nearest_name(feature, FEATURES)
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
+
+
+def _suggest_place(name: str, feature: str) -> str:
+    """Return advice for an option that a command line cannot set for a feature."""
+    for conf, option in ((PITCH_CONF, "pitch-conf"), (PROCESS_CONF, "pitch-postprocess-conf")):
+        if feature.endswith(PITCH) and name in get_conf_flags(conf):
+            return f"write it to a file, and pass --{option}=FILE"
+    return "remove the option, or correct its name"
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:

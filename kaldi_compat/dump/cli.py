@@ -18,7 +18,7 @@ from typing import Any
 
 from io_ark.text import escape
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
-from kaldi_compat.dump.arguments import is_feature, parse_arguments
+from kaldi_compat.dump.arguments import is_feature, list_flags, parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, read_confs
 from kaldi_compat.dump.devices import parse_devices
@@ -56,7 +56,7 @@ from kaldi_compat.dump.workers import (
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
-from kaldi_compat.options.config import normalize
+from kaldi_compat.options.config import find_flag, normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
@@ -214,8 +214,6 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
-    has_extractor = bool(extractor) or not options.keys().isdisjoint(SOURCES)
-    require(has_extractor, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
     conflict = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
     require(source.keys().isdisjoint(options), conflict)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
@@ -223,6 +221,10 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
     feature = [extractor] if extractor and not source else []
     with with_keywords(), COMMANDS.allowed():
+        if not extractor and options.keys().isdisjoint(SOURCES):
+            for key in options:  # A misspelled option may be the extractor's.
+                find_flag(list_flags(), key)
+            raise OptionError("no extractor is given: pass a feature, a preset, package.module:name, or an object")
         job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
         if isinstance(job, str):
             raise OptionError("help and version are not options of a call from Python: call help(kaldi_compat.dump)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
@@ -35,6 +36,9 @@ def parse_devices(text: str) -> list[str]:
 
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
+    if not available and not cast(Any, torch.backends.cuda).is_built():  # Torch declares no types for the function.
+        advice = "install a build with CUDA, or use --device=cpu"
+        raise DumpError(f"--device={text}: PyTorch {torch.__version__} was built without CUDA: {advice}")
     if not numbers or max(numbers) >= available:
         advice = f"use --device=cpu{', or numbers from 0 to ' * bool(available)}{available - 1 if available else ''}"
         raise DumpError(f"--device={text}: PyTorch sees {available} GPU{'s' * (available != 1)} here: {advice}")

@@ -219,7 +219,8 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
     for name, *values in _find_differences(before["options"], now["options"]):
-        changes[normalize(name)] = _only_mends(normalize(name), *values)
+        shown = "device (CPU or GPU)" if name == "processor" else normalize(name)
+        changes[shown] = _only_mends(shown, *values)
     return changes
 
 

@@ -146,10 +146,13 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)
-    if factors.shape != tuple(shape[:-1]):
+    batch = tuple(shape[:-1])
+    if factors.shape != batch:
+        if not batch:
+            raise AudioError(f"vtln_warp has the shape {factors.shape}, but the audio is one utterance: pass a number")
         raise AudioError(
-            f"vtln_warp has the shape {factors.shape}, but the batch of utterances has {tuple(shape[:-1])}: pass one "
-            "factor, or one for each utterance"
+            f"vtln_warp has the shape {factors.shape}, but the batch of utterances has the shape {batch}: pass a "
+            "number, or one factor for each utterance"
         )
     return tuple(factors.ravel().tolist())
 

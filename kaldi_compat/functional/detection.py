@@ -5,6 +5,7 @@ Sources: Kaldi's ``src/ivectorbin/compute-eer.cc`` and ``egs/sre08/v1/sid/comput
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,12 +67,17 @@ def min_dcf(
         raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
     if not (0 < c_miss < np.inf and 0 < c_fa < np.inf):
         raise OptionError(f"c_miss and c_fa must be above 0 and finite, not {c_miss:g} and {c_fa:g}")
+    miss_cost, false_alarm_cost = float(c_miss) * float(p_target), float(c_fa) * (1 - float(p_target))
+    if min(miss_cost, false_alarm_cost) < sys.float_info.min:
+        raise OptionError(
+            "c_miss * p_target or c_fa * (1 - p_target) is too small: multiply both costs by the same number"
+        )
     values, is_target = _parse_comparable(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
     false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
     costs = c_miss * miss_rates * p_target + c_fa * false_alarm_rates * (1 - p_target)
-    return float(costs.min()) / min(c_miss * p_target, c_fa * (1 - p_target))
+    return float(costs.min()) / min(miss_cost, false_alarm_cost)
 
 
 def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:

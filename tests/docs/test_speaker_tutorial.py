@@ -28,10 +28,11 @@ def test_shell_commands_print_the_rate_of_the_python_code(tmp_path: Path, monkey
     assert doctest.DocTestRunner().run(page, clear_globs=False).failed == 0
     for vectors in tmp_path.glob("*/xvector.scp"):
         vectors.unlink()
-    commands = text.split("```sh\n")[1].split("```")[0]
+    of_plda, _, of_cosines, *_ = (block.split("```")[0] for block in text.split("```sh\n")[1:])
+    commands = f"{of_plda}echo\n{of_cosines}"
     environment = os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "LC_ALL": "C"}
     result = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", commands], env=environment, capture_output=True, text=True, timeout=300
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split()[-1] == f"{100 * page.globs['rate']:.4g}"
+    assert result.stdout.split()[-2:] == [f"{100 * page.globs[rate]:.4g}" for rate in ("rate", "cosine_rate")]

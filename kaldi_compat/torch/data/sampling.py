@@ -136,7 +136,10 @@ class BucketBatchSampler(Sampler[list[int]]):
             message = (
                 f"{longer} of {len(self._by_length)} utterances are longer than max_frames or max_seconds, and are "
             )
-            warnings.warn(f"{message}batches by themselves: pass max_length to leave them out", stacklevel=2)
+            advice = "pass max_length to leave them out"
+            if max_seconds is not None and sample_frequency == 1 and longer == len(self._by_length):
+                advice = "pass sample_frequency if the lengths are not in seconds"
+            warnings.warn(f"{message}batches by themselves: {advice}", stacklevel=2)
         shares = self._compute_shares()
         self._full_batches = max(float(shares.sum()), 1.0)
         self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None

@@ -65,13 +65,15 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """
     try:
         array, repairs = np.asarray(features), list[str]()
-    except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
+    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients.
+    except (ValueError, RuntimeError) as error:
         raise FeatureError(f"features must be an array (frames, dim) of numbers: {error}") from None
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
-        batch = ": pass one array of the batch" * (array.ndim > 2)
-        shown = f"{array.dtype} {array.shape}{batch}"
+        advice = ": pass one array of the batch" * (array.ndim > 2)
+        advice += ": to compare with audio, write for example explain(features, samples, 16000)" * (array.ndim == 1)
+        shown = f"{array.dtype} {array.shape}{advice}"
         raise FeatureError(f"features must be a nonempty array (frames, dim) of numbers, not {shown}")
     if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
@@ -261,37 +263,42 @@ def may_be_deltas(target: Doubles) -> bool:
     return bool(len(target) > 20 and small.mean() > 0.9)
 
 
-def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list[Arrangement]:
-    """Return Kaldi's sliding-window normalizations, each with the window that fits an array best, and the running mean.
+def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
+    """Yield sliding-window normalizations, each with the window that fits an array best, and the running mean.
+
+    Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
 
     Args:
         features: the features (frames, columns) of the whole recording.
         target: the array.
         start: frame of the features that is the array's first row.
     """
-    running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
     # The end of the sample truncates the windows of its last frames. A long array is therefore compared with the first
     # half of the sample.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
-    def cost(window: int, center: bool, norm_vars: bool) -> float:
-        charge(100 + 0.1 * sample.size)
-        return measure_distance(*overlap(_make_sliding(window, center, norm_vars).apply(sample), goal, start))
+    def find_best(make: Callable[[int], Arrangement]) -> Arrangement:
+        def cost(window: int) -> float:
+            charge(100 + 0.1 * sample.size)
+            return measure_distance(*overlap(make(window).apply(sample), goal, start))
 
-    arrangements = []
-    for center, norm_vars in ((True, False), (False, False), (True, True)):
-        costs = {window: cost(window, center, norm_vars) for window in _list_window_lengths(len(sample))}
+        costs = {window: cost(window) for window in _list_window_lengths(len(sample))}
         step = 1 << 8
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
                 if 1 < window < len(sample) and window not in costs:
-                    costs[window] = cost(window, center, norm_vars)
+                    costs[window] = cost(window)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
-        arrangements.append(_make_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
-    return [*arrangements, running]
+        return make(min(costs, key=costs.__getitem__))
+
+    for center, norm_vars in ((True, False), (False, False), (True, True)):
+        yield find_best(functools.partial(_make_sliding, center=center, norm_vars=norm_vars))
+    yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
+    for center in (True, False):
+        yield find_best(functools.partial(_make_truncated, center=center))
 
 
 def _list_window_lengths(frames: int) -> list[int]:
@@ -310,6 +317,22 @@ def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
     where = "" if center else ", which ends at the frame"
     return Arrangement(f"{words} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options))
+
+
+def _make_truncated(window: int, center: bool) -> Arrangement:
+    """Return the arrangement that subtracts the mean in a sliding window, which the edges of the features truncate."""
+    before = window // 2 if center else window - 1
+
+    def apply(features: Doubles) -> Doubles:
+        sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
+        starts = np.arange(len(features)) - before
+        starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
+        means: Doubles = (sums[ends] - sums[starts]) / (ends - starts)[:, None]
+        return features - means
+
+    where = "" if center else "which ends at the frame, "
+    words = f"minus the mean in a window of {window} frames (sliding CMN, {where}truncated at the edges)"
+    return Arrangement(words, slice(None), apply)
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:

@@ -7,12 +7,14 @@ import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark import Wave
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["explained", "partly", "not explained"]
+MIN_SAMPLE_FREQUENCY = 1000  # In Hz. A smaller number is usually a rate in kHz.
 HINT = "try another recording or sampling rate"
 NO_AUDIO_HINT = "pass the audio instead, to find how the array was computed"
 
@@ -163,7 +166,7 @@ class Explanation:
 
 def explain(
     features: npt.ArrayLike | PathLike[str],
-    audio: npt.ArrayLike | PathLike[str],
+    audio: npt.ArrayLike | PathLike[str] | Wave,
     sample_frequency: float | None = None,
     *,
     tolerance: float = THRESHOLDS.tolerance,
@@ -183,8 +186,9 @@ def explain(
         features: array (frames, dim), or transposed; or the name of a file of it, such as ``"feats.npy"`` or
             ``"feats.ark:utt1"``.
         audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
-            another array of features (frames, dim); or the name of an audio file or of a file of features.
-        sample_frequency: sampling rate of the audio in Hz. By default, the rate of an audio file.
+            another array of features (frames, dim); or an :class:`io_ark.Wave`; or the name of an audio file or of a
+            file of features.
+        sample_frequency: sampling rate of the audio in Hz, at least 1000. By default, the rate of a file or a ``Wave``.
         tolerance: absolute difference that counts as explained, for 99.9% of the values. A few values may differ by 30
             times as much. The tolerance is proportionally larger for features above 100, and smaller for features
             whose standard deviation is below 1.
@@ -213,7 +217,9 @@ def explain(
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
         relation = relate(target, arrangements.check_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
-    require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
+    is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
+    advice = f"is not a sampling rate in Hz: pass a number of at least {MIN_SAMPLE_FREQUENCY}"
+    require(is_rate, f"sample_frequency={sample_frequency} {advice}")
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, list_presets())
 
@@ -235,11 +241,10 @@ def explain_without_presets(
 
 
 def _describe_preset(name: str) -> str:
-    """Return the feature and the steps of a preset."""
-    rows = describe_rows(Preset.of(name))
-    names = [row for row, _ in rows]
-    parts = [text for _, text in rows[names.index("feature") : names.index("input")]]
-    return "; ".join(part for part in parts if part != "none")
+    """Return the feature and the steps of a preset. Steps that need statistics of a model were left out."""
+    preset = Preset.of(name)
+    steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
+    return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:

@@ -29,19 +29,24 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
 
 
-def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
+def load_audio(
+    audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
+) -> tuple[npt.ArrayLike, float | None]:
     """Return samples and their rate in Hz, or other features and ``rate``. A string or path is read as a file.
 
-    ``rate`` replaces the rate in a file, unless it is None.
+    ``rate`` replaces the rate of a file or of an :class:`io_ark.Wave`, unless it is None.
 
     Raises:
         FeatureError, ArkError: the file cannot be read.
     """
-    if not isinstance(audio, str | PathLike):
+    if isinstance(audio, str | PathLike):
+        if is_features_name(audio):
+            return read_features(audio), rate
+        samples, own_rate = read_recording(audio)
+    elif isinstance(audio, io_ark.Wave):
+        samples, own_rate = audio.samples, audio.sample_frequency
+    else:
         return cast("npt.ArrayLike", audio), rate
-    if is_features_name(audio):
-        return read_features(audio), rate
-    samples, own_rate = read_recording(audio)
     return samples, own_rate if rate is None else rate
 
 
@@ -111,7 +116,8 @@ def _read_text(name: str) -> Any:
     except OSError as error:
         raise FeatureError(f"cannot read {name}: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:
-        raise FeatureError(f"cannot read {name}: {error}") from None
+        advice = f"if the file is a Kaldi table, append a key, {name}:KEY"
+        raise FeatureError(f"cannot read {name}: {str(error).rstrip('.')}; {advice}") from None
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:

@@ -114,8 +114,12 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     """
     try:
         recording = np.asarray(audio)
-    except ValueError as error:  # NumPy refuses nested lists of unequal lengths.
-        raise AudioError(f"audio must be numbers (T,) or (channels, T): {error}") from None
+    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients.
+    except (ValueError, RuntimeError) as error:
+        raise AudioError(
+            "audio must be an array of numbers of shape (T,) or (channels, T), whose channels have the same length "
+            f"({error})"
+        ) from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
         shown = f"{recording.dtype} {recording.shape}"
         raise AudioError(f"audio must be a nonempty array (T,) or (channels, T) of numbers, not {shown}")

@@ -112,6 +112,14 @@ CENTERED = MADE - MADE.mean(0)
 SEVEN = np.stack(
     [MADE[np.clip(np.arange(6 * t - 3, 6 * t + 4), 0, len(MADE) - 1)].ravel() for t in range(len(MADE) // 6)]
 )
+
+
+def subtract_truncated_mean(features: Any, before: int, after: int) -> Any:
+    """Subtract the mean of the frames around each frame, as public code does: the edges of the array truncate it."""
+    means = [features[max(0, frame - before) : frame + after + 1].mean(0) for frame in range(len(features))]
+    return features - np.stack(means)
+
+
 AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "mean": (lambda: MADE - MADE.mean(0), "minus the mean of each column over the recording"),
     "variance": (lambda: (MADE - MADE.mean(0)) / MADE.std(0), "divided by the standard deviation of each column"),
@@ -119,6 +127,14 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "sliding mean of any window": (
         lambda: sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=71, center=True)),
         "in a window of 71 frames (sliding CMN)",
+    ),
+    "truncated sliding mean": (
+        lambda: subtract_truncated_mean(MADE, 38, 38),
+        "in a window of 77 frames (sliding CMN, truncated at the edges)",
+    ),
+    "truncated mean of the past": (
+        lambda: subtract_truncated_mean(MADE, 59, 0),
+        "in a window of 60 frames (sliding CMN, which ends at the frame, truncated at the edges)",
     ),
     "base 10": (lambda: MADE / np.log(10), "logarithms to base 10"),
     "decibels": (lambda: 10 * MADE / np.log(10), "decibels"),
@@ -415,6 +431,11 @@ def test_answer_describes_the_preset() -> None:
     assert re.match(r"preset [\w-]+, that is fbank\(.*num_mel_bins=80.*\); ", text), text
 
 
+def test_step_that_was_left_out_for_lack_of_statistics_is_not_named_as_a_cause() -> None:
+    text = str(explain(Fbank(num_mel_bins=80, dither=0.0)(SAMPLES), SAMPLES, 16000))
+    assert re.match(r"preset \w+, that is fbank\(dither=0.0, num_mel_bins=80\); without global_cmvn:", text), text
+
+
 def test_audio_is_suggested_for_unrelated_arrays() -> None:
     noise = np.random.default_rng(0)
     assert "; pass the audio instead" in str(explain(noise.normal(size=(90, 20)), noise.normal(size=(90, 20))))
@@ -626,6 +647,7 @@ CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
     (MADE[:117], MADE[:117].reshape(-1, 240), "the other way round; 3 frames stacked, every 3"),
     (add_deltas(CEPSTRA), CEPSTRA, "deltas of 2 frames on each side appended, order 2"),
     (sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=100, center=True)), MADE, "in a window of 100 frames"),
+    (subtract_truncated_mean(MADE, 20, 20), MADE, "in a window of 41 frames (sliding CMN, truncated at the edges)"),
     (MADE.astype(np.float16), MADE, "stored as float16"),
 ])  # fmt: skip
 def test_two_arrays_are_mapped_to_each_other(first: Any, second: Any, words: str) -> None:
@@ -700,6 +722,22 @@ def test_wrong_input_is_an_error() -> None:
     for rate, tolerance in ((0, 1e-3), (float("nan"), 1e-3), (16000, float("nan"))):
         with pytest.raises(OptionError):
             explain(MADE, SAMPLES, rate, tolerance=tolerance)
+    kilohertz: Any
+    for kilohertz in (16, "16k", np.float32(44.1)):
+        with pytest.raises(OptionError, match="is not a sampling rate in Hz: pass a number of at least 1000"):
+            explain(MADE, SAMPLES, kilohertz)
+    with_gradients: Any = pytest.importorskip("torch").zeros(9000, 2, requires_grad=True)
+    with pytest.raises(FeatureError, match=r"Use tensor.detach\(\)"):
+        explain(with_gradients, SAMPLES, 16000)
+    with pytest.raises(AudioError, match=r"Use tensor.detach\(\)"):
+        explain(MADE, with_gradients[:, 0], 16000)
+
+
+def test_recording_may_be_a_wave_object() -> None:
+    wave = io_ark.load(WAV, kind="wave")
+    assert "hamming" in str(explain(MADE, wave))
+    narrow = wave._replace(sample_frequency=8000.0)
+    assert str(explain(MADE, narrow, 16000)) == str(explain(MADE, wave))
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -735,6 +773,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     )
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
     assert "a.scp is not one wave: if the file is a table, pass one of the wave files" in capsys.readouterr().err
+    with io_ark.writer(f"ark,t:{tmp_path}/table.txt") as writer:
+        writer["utt"] = MADE
+    assert explain_main([f"{tmp_path}/table.txt", str(WAV)]) == 255
+    assert f"if the file is a Kaldi table, append a key, {tmp_path}/table.txt:KEY" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: no such file" in capsys.readouterr().err
     assert explain_main(["--nonsense"]) == 2
@@ -774,10 +816,16 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
         explain(tmp_path / "c.npz", WAV)
 
 
+@pytest.mark.parametrize("arguments", [(MADE, SAMPLES), (SAMPLES, MADE, 16000), (SAMPLES, MADE)])
+def test_samples_in_place_of_features_are_refused_with_an_example(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(FeatureError, match=r"write for example explain\(features, samples, 16000\)"):
+        explain(*arguments)
+
+
 def test_nested_lists_of_unequal_lengths_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"features must be an array \(frames, dim\) of numbers: "):
         explain([[1.0, 2.0], [3.0]], SAMPLES, 16000)
-    with pytest.raises(AudioError, match=r"audio must be numbers \(T,\) or \(channels, T\): "):
+    with pytest.raises(AudioError, match=r"audio must be an array of numbers of shape \(T,\) or \(channels, T\), whose channels"):
         explain(MADE, [[1.0, 2.0], [3.0]], 16000)
 
 

@@ -137,6 +137,23 @@ def test_number_in_other_digits_is_a_number(
 
 
 @pytest.mark.parametrize(
+    ("count", "has_text", "message"),
+    [
+        ("300", False, "in/text: is missing: repeated transcripts are removed, so the directory needs this file"),
+        ("1", True, "the number of repetitions must be a whole number of 2 or more, not '1'"),
+    ],
+)
+def test_missing_transcripts_and_a_wrong_number_of_repetitions_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: str, has_text: bool, message: str
+) -> None:
+    data = directory(tmp_path / "in")
+    if not has_text:
+        (data / "text").unlink()
+    assert run_data_command(["remove-repetitions", count, str(data), str(tmp_path / "out")]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "command", ["subset_scp.pl {} list", "shuffle_list.pl --srand {} list", "apply_map.pl -f {} list"]
 )
 def test_number_of_thousands_of_digits_is_a_crash(

@@ -102,6 +102,8 @@ def test_lines_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a 1\nb \t \n", "line 2 has a key .'b'. without a value"),
         (b"a 1\nb", "line 2 has a key .'b'. without a value"),
         (b"\0B\x04", "is binary"),
+        (b"utt1 \0BFM \4\1\0\0\0\4\1\0\0\0\0\0\0\n\0", "is binary"),  # An archive of a matrix.
+        (b"utt1 \0B\4\5\0\0\0", "is binary"),  # An archive without a byte that ends a line.
         (b"x" * 70000 + b" 1\n", "line 1: the key has 70000 bytes: shorten it"),
         (b"a 1\n" + b"k" * 100_000 + b" 2\n", "line 2: the key has 100000 bytes: shorten it to at most 65535 bytes"),
         (b"a 1\nb\0c 2\n", "line 2: the key has a control character"),

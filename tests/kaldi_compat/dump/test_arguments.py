@@ -86,6 +86,19 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
             ["dump", "mfcc_pitch", "data", "--online-pitch-config=a"],
             "between --pitch-conf and --pitch-postprocess-conf",
         ),
+        (
+            ["dump", "mfcc_pitch", "data", "--delta-pitch=0.01"],
+            "--delta-pitch is not an option of mfcc: write it to a file, and pass --pitch-conf=FILE",
+        ),
+        *[
+            (
+                ["dump", feature, "data", "--delta-pitch-noise-stddev=0"],
+                f"--delta-pitch-noise-stddev is not an option of {program}: write it to a file, and pass "
+                "--pitch-postprocess-conf=FILE",
+            )
+            for feature, program in (("mfcc_pitch", "mfcc"), ("pitch", "pitch"))
+        ],
+        (["dump", "mfcc", "data", "--delta_pitch_noise_stddev=0"], "is not an option of mfcc: remove the option"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[
             (["dump", "fbank", "data", option], message)

@@ -14,7 +14,7 @@ import torch
 
 from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
-from kaldi_compat.dump.devices import explain_unavailable, watch_device
+from kaldi_compat.dump.devices import explain_unavailable, parse_devices, watch_device
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
@@ -29,6 +29,24 @@ from kaldi_compat.torch import kernels
 from tests.support.dump_data import audio, dump, job_of, make_data, said_by
 
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."
+
+
+@pytest.mark.parametrize(
+    ("is_built", "gpus", "message"),
+    [
+        (False, 0, "--device=cuda:1: PyTorch .* was built without CUDA: install a build with CUDA, or use"),
+        (True, 0, "--device=cuda:1: PyTorch sees 0 GPUs here: use --device=cpu$"),
+        (True, 1, "--device=cuda:1: PyTorch sees 1 GPU here: use --device=cpu, or numbers from 0 to 0"),
+    ],
+)
+def test_missing_gpu_is_told_from_a_build_without_cuda(
+    monkeypatch: pytest.MonkeyPatch, is_built: bool, gpus: int, message: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(gpus))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: is_built)
+    with pytest.raises(DumpError, match=message):
+        parse_devices("cuda:1")
 
 
 def test_a_plan_has_an_archive_for_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -467,6 +467,20 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
         kaldi_compat.dump(data / "none", "wenet")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "no extractor is given: pass a feature"),
+        ({"nj": 1}, "no extractor is given: pass a feature"),
+        ({"modul": "model.py:Model"}, "there is no option modul: did you mean module"),
+        ({"feature": "fbank"}, "there is no option feature"),
+    ],
+)
+def test_misspelled_option_is_named_rather_than_the_missing_extractor(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        kaldi_compat.dump("data", **options)
+
+
 def test_options_are_named_as_they_were_given(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "pass --statistics='.../global_cmvn'" in said("--preset=wenet", str(data))
     assert "--resume would keep them" in said("--preset=wenet", str(data))

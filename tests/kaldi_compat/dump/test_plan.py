@@ -94,7 +94,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
         ({"compress": False}, "compress"),
         ({"pipes": False}, "pipes"),
         ({"network": False}, "network"),
-        ({"device": "cuda"}, "processor"),
+        ({"device": "cuda"}, r"device \(CPU or GPU\)"),
     ],
 )
 def test_changed_decisive_options_are_refused(data: Path, change: dict[str, object], named: str) -> None:

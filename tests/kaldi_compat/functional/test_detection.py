@@ -65,6 +65,12 @@ def test_cost_counts_a_trial_at_the_threshold_as_rejected() -> None:
     assert min_dcf(scores, labels, p_target=0.1, c_miss=3, c_fa=2) == pytest.approx(expected, rel=1e-12)
 
 
+def test_costs_of_numpy_are_multiplied_in_double_precision() -> None:
+    scores, labels = [1.0, 2.0, 3.0, 4.0], [0, 1, 0, 1]
+    tiny: Any = np.float32(1e-30)
+    assert min_dcf(scores, labels, c_miss=tiny, p_target=tiny) == 0.5  # The product is zero in float32.
+
+
 def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
     rng = np.random.default_rng(1)
     targets, nontargets = rng.normal(2, 1, 20000), rng.normal(0, 1, 30000)
@@ -91,6 +97,19 @@ def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
         ([1, 2], [1, 0], {"c_miss": np.inf}, "c_miss and c_fa must be above 0 and finite, not inf and 1"),
         ([1, 2], [1, 0], {"p_target": 1}, "p_target must be between 0 and 1, not 1"),
         ([1, 2], [1, 0], {"c_fa": 0}, "c_miss and c_fa must be above 0 and finite, not 1 and 0"),
+        (
+            [1, 2],
+            [1, 0],
+            {"c_miss": 1e-200, "p_target": 1e-200},
+            "is too small: multiply both costs by the same number",
+        ),
+        ([1, 2], [1, 0], {"c_fa": 5e-324, "p_target": 0.9}, "is too small: multiply both costs by the same number"),
+        (
+            [1, 2],
+            [1, 0],
+            {"c_miss": 1e-160, "p_target": 1e-160},
+            "is too small: multiply both costs by the same number",
+        ),
     ],
 )
 def test_trials_without_a_rate_are_refused(scores: Any, labels: Any, options: dict[str, Any], message: str) -> None:

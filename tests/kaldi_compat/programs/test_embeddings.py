@@ -96,6 +96,19 @@ def test_trials_before_an_error_have_scores(side: str, options: str, tmp_path: P
         assert Path("scores").read_text() == "a a 5\nb b 25\n"
 
 
+@pytest.mark.parametrize(("trials", "advises"), [("b a\nd c\n", True), ("b a\na b\n", False), ("", False)])
+def test_order_of_the_tables_is_suggested_if_no_trial_has_a_score(
+    trials: str, advises: bool, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("first").write_text("a  [ 1 2 ]\nc  [ 3 4 ]\n")
+    Path("second").write_text("b  [ 1 2 ]\nd  [ 3 4 ]\n")
+    Path("trials").write_text(trials)
+    status, log = run_words(["ivector-compute-dot-products", "trials", "ark:first", "ark:second", "scores"])
+    assert status == (0 if "a b" in trials else 1)
+    assert ("check the order of the keys in the trials, and the order of the two tables" in log) == advises
+
+
 def test_first_error_of_trials_is_named(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     Path("first").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 x ]\n")

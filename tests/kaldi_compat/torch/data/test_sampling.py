@@ -276,4 +276,6 @@ def test_utterances_above_the_padded_size_bring_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         BucketBatchSampler([10, 20], max_frames=15, max_length=15)
+    with pytest.warns(UserWarning, match="2 of 2 .* themselves: pass sample_frequency if the lengths are not in sec"):
+        BucketBatchSampler([16000, 24000], max_seconds=60)
         BucketBatchSampler([10, 20], max_frames=20)
