@@ -825,7 +825,7 @@ def test_samples_in_place_of_features_are_refused_with_an_example(arguments: tup
 def test_nested_lists_of_unequal_lengths_are_refused() -> None:
     with pytest.raises(FeatureError, match=r"features must be an array \(frames, dim\) of numbers: "):
         explain([[1.0, 2.0], [3.0]], SAMPLES, 16000)
-    with pytest.raises(AudioError, match=r"audio must be an array of numbers of shape \(T,\) or \(channels, T\), whose channels"):
+    with pytest.raises(AudioError, match=r"audio must be an array of numbers of shape .*, whose channels"):
         explain(MADE, [[1.0, 2.0], [3.0]], 16000)
 
 
