@@ -158,7 +158,7 @@ def test_dithering_is_repeated_by_the_same_generator() -> None:
         (lambda f: f(np.zeros((2, 800)), [800, 801]), "lengths from 800 to 801"),
         (lambda f: f([np.zeros((2, 800))]), r"an item has the shape \(2, 800\)"),
         (lambda f: f([np.zeros(800)], [800]), "lengths describe a padded batch"),
-        (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "has the shape .* but the audio is one utterance: pass a number"),
+        (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "but the audio is one utterance: pass a number"),
         (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
         (lambda f: f.stream()(bytes(800)), r"not bytes: convert it with np.frombuffer\(data, np.int16\)"),
         (lambda f: f(bytes(800)), r"not bytes: convert the input with np.frombuffer\(data, np.int16\)"),
