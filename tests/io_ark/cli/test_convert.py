@@ -275,6 +275,10 @@ def test_folder_without_a_slash_gets_advice(ark: Ark) -> None:
     Path("d/wav.scp").touch()
     advice = "ark: d: is a folder, not a file: write d/ for a folder of .npy files, or name a file such as d/wav.scp\n"
     assert ark("convert d o.npz", 2).err == ark("convert feats.scp d", 2).err == advice
+    folder = Path("d").absolute()
+    assert f": write {folder}/ for a folder of .npy files, or name a file such as {folder}/wav.scp\n" in (
+        ark(f"convert {folder} o.npz", 2).err
+    )
     assert ark("convert d/ o.npz", 2).err == (
         "ark: d/: has no .npy files: name a file in the folder, such as feats.scp\n"
     )
@@ -359,7 +363,9 @@ def test_the_first_entry_is_written_with_the_options_of_the_table(ark: Ark) -> N
     np.savez("nan.npz", u1=np.full((1, 2), np.nan, "f4"))
     ark("convert --compress nan.npz ark,t:o.txt")  # Text is never compressed, so it can store NaN.
     assert Path("o.txt").read_text() == "u1  [\n  nan nan ]\n"
+    ark("convert feats.ark o.ark")
     assert "a matrix with NaN cannot be compressed" in ark("convert --compress nan.npz o.ark", 2).err
+    same(dict(io_ark.read("ark:o.ark")))
     ark("convert --compress feats.ark c.ark")
     assert Path("c.ark").read_bytes().startswith(b"b.1 \0BCM")
 
@@ -497,7 +503,15 @@ def test_lhotse_reads_the_manifest() -> None:
     main(["convert", "--frame-shift=20", "--sample-frequency=8000", "feats.ark", "o.jsonl.gz"])
     features = list(lhotse.load_manifest("o.jsonl.gz"))
     same({each.recording_id: each.load() for each in features})
-    assert (features[0].sampling_rate, features[0].frame_shift, features[0].duration) == (8000, 0.02, 0.1)
+    fields = {name: value for name, value in features[0].to_dict().items() if not name.startswith("storage_")}
+    assert fields == {
+        "type": "kaldi", "num_frames": 5, "num_features": 4, "frame_shift": 0.02, "sampling_rate": 8000, "start": 0,
+        "duration": 0.1, "recording_id": "b.1", "channels": 0,
+    }  # fmt: skip
+    main(["convert", "--frame-shift=12.5", "feats.ark", "p.jsonl"])
+    features = list(lhotse.load_manifest("p.jsonl"))
+    assert [(each.sampling_rate, each.frame_shift) for each in features] == [(16000, 0.0125)] * 3
+    assert [each.duration for each in features] == [0.0625, 0.075, 0.0875]
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -632,7 +646,7 @@ def test_folder_or_file_in_the_place_of_a_target_is_refused(target: str, ark: Ar
         path.mkdir()
     before = path.read_bytes() if path.is_file() else []
     said = ark(f"convert --to={ {value: key for key, value in TARGETS.items()}[target] } feats.ark {path}", 2).err
-    assert said.count("\n") == 1 and said.startswith(f"ark: {path}: ")
+    assert said.count("\n") == 1 and said.startswith(f"ark: {path}: {'is a folder' * path.is_dir()}")
     assert (path.read_bytes() if path.is_file() else list(path.iterdir())) == before
     assert not list(Path().glob("*unfinished*"))
 
@@ -680,7 +694,10 @@ def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> Non
     pytest.importorskip(NEEDED.get(name, "numpy"))
     long = "ü" * 35000  # 70,000 bytes, as the length in a ZIP file counts bytes.
     kaldiio.save_ark("keys.ark", {long: FEATS["b.1"], "a": FEATS["b.1"]})
-    assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    errors = ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    assert re.match("ark: keys.ark: ü+.*: the key is too long for ", errors) and errors.endswith(
+        ": 1 entry, 1 failed\n"
+    )
     ark(f"convert {TARGETS[name]} back.ark")
     same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
 
@@ -947,13 +964,20 @@ def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
 
 def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    for columns in (
-        {"key": ["a"], "shape": [[3]], "values": [[1.0]]},
-        {"key": ["a"], "shape": ["3"], "values": [[1.0]]},
-        {"key": ["a"], "shape": [[1]], "values": [1.0]},
+    named = "n.parquet: has columns of the types "
+    for columns, said in (
+        ({"key": ["a"], "shape": [[3]], "values": [[1.0]]}, "n.parquet: cannot be read: cannot reshape"),
+        ({"key": ["a"], "shape": ["3"], "values": [[1.0]]}, f"{named}string, string and list<"),
+        ({"key": ["a"], "shape": [[1]], "values": [1.0]}, f"{named}string, list<"),
+        ({"key": ["a"], "shape": [[1]], "values": [1.0]}, ": int64> and double: expected a string, a list of integers"),
+        ({"key": [1], "shape": [[1]], "values": [[1.0]]}, f"{named}int64, list<"),
+        ({"key": ["a"], "shape": [["1"]], "values": [[1.0]]}, "has lists of string as shapes and of double as values"),
+        ({"key": ["a"], "shape": [[1]], "values": [["1"]]}, "has lists of int64 as shapes and of string as values"),
+        ({"key": ["a"], "shape": [[1]]}, "lacks the columns key, shape and values"),
     ):
         parquet.write_table(arrow.table(columns), "n.parquet")
-        assert len(ark("convert n.parquet o.ark", 2).err.splitlines()) == 1
+        error = ark("convert n.parquet o.ark", 2).err
+        assert said in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize("ending", ["npz", "h5", "parquet", "tar"])

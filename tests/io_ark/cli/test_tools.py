@@ -124,8 +124,8 @@ def test_progress_is_printed_every_five_seconds(
 def test_closed_standard_error_is_no_obstacle(
     state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stream = open(os.devnull, "w")
-    stream.close()
+    with open(os.devnull, "w") as stream:
+        pass
     for line, status in ("stat feats.ark", 0), ("check feats.ark", 0), ("ls feats.ark", 0), ("ls none.ark", 2):
         monkeypatch.setattr(sys, "stderr", None if state == "missing" else stream)
         if state == "missing" or line == "check feats.ark":

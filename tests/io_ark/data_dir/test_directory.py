@@ -46,6 +46,43 @@ def test_fixed_directory_is_not_valid_or_lacks_its_backup(data: DataDir) -> None
     assert len(data) == 6 and "6 utterances, 3 speakers" in repr(data) and "<td" in data._repr_html_()
 
 
+def test_existing_files_of_kaldi_are_counted(data: DataDir) -> None:
+    Path(data.path, "notes").write_text("x\n")
+    assert data.counts() == {"utt2spk": 6, "spk2utt": 3, "text": 6, "wav.scp": 6}
+    Path(data.path, "spk2utt").unlink()
+    assert repr(data) == f"<DataDir {data.path}: 6 utterances, utt2spk text wav.scp>"
+    assert bool(data) and bool(DataDir("data"))  # A directory without utterances is a directory.
+    with pytest.raises(MissingFileError, match=r"spk2utt: is missing; the directory has utt2spk, text, wav\.scp$"):
+        data.file("spk2utt")
+
+
+def test_validation_requires_what_its_options_say(data: DataDir) -> None:
+    for name, option in ("feats.scp", "feats"), ("text", "text"), ("wav.scp", "wav"):
+        Path(data.path, name).unlink(missing_ok=True)
+        assert data.validate(**{"wav": name != "wav.scp", option: False}) is data
+        with pytest.raises(DataDirError, match=rf"no such file .*/{re.escape(name)} "):
+            data.validate(**{option: True})
+    with pytest.raises(DataDirError, match=r"no such file .*/wav\.scp "):
+        data.validate()
+    Path(data.path, "text").write_text("".join(f"{key} a\x01b\n" for key in data.utterances()))
+    with pytest.raises(DataDirError, match="contains characters that cannot be printed"):
+        data.validate(wav=False)
+    data.validate(wav=False, printable=False)
+    Path(data.path, "utt2spk").write_text("a t\nb s\n")
+    Path(data.path, "spk2utt").write_text("s b\nt a\n")
+    for options, said in ({}, "begin every utterance's name with its speaker"), ({"spk_sort": False}, "spk2utt has"):
+        with pytest.raises(DataDirError, match=said):
+            data.validate(wav=False, **options)
+
+
+@pytest.mark.parametrize("entire", [True, False])
+def test_header_or_samples_tell_the_duration(data: DataDir, entire: bool) -> None:
+    header = Path("s0-0.wav").read_bytes()
+    Path("s0-0.wav").write_bytes(header[:4044])  # 2000 samples, of 4000 in the header
+    durations = data.utt2dur(read_entire_file=True) if entire else data.utt2dur()
+    assert durations["s0-0"] == (0.25 if entire else 0.5) and durations["s0-1"] == 0.625
+
+
 def test_durations_and_frames_are_not_those_of_the_audio(data: DataDir) -> None:
     durations = [0.5, 0.625, 0.75, 0.875, 1.0, 1.125]
     assert [*data.utt2dur().values()] == [*data.reco2dur().values()] == durations

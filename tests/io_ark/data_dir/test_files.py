@@ -491,13 +491,34 @@ def test_return_at_the_end_of_the_last_line_is_refused(tmp_path: Path) -> None:
     data = small(tmp_path / "data", text="a x\nb y\nc z\r")
     with pytest.raises(DataDirError, match=r"text:3: c: ends with a carriage return"):
         DataDir(data).fix()
+    (data / "text").write_bytes(b"a x\r\nb y\r\nc z\r\n")
+    with pytest.raises(DataDirError, match=r"text:1: a: ends with a carriage return"):
+        DataDir.combine(tmp_path / "out", data)
 
 
-def test_recordings_of_no_segment_are_removed_and_segments_of_no_recording(tmp_path: Path) -> None:
+def test_byte_order_mark_of_an_additional_file_is_refused(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", extra="\ufeffa x\nb y\nc z\n")
+    for files in ({"utt_files": ["extra"]}, {"speaker_files": ["extra"]}):
+        with pytest.raises(DataDirError, match=r"extra:1: a: starts with a byte-order mark"):
+            DataDir(data).fix(**files)
+
+
+def test_recordings_of_no_segment_are_removed_and_segments_of_no_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = {"wav_scp": "r1 1.wav\nr2 2.wav\nr3 3.wav\n", "segments": "a r1 0 1 \nb r4 0 1\nc r3  1 2\n"}
     files |= {"reco2dur": "r1 5\nr2 5\nr3 5\n", "reco2file_and_channel": "r1 r1 A\nr2 r2 A\nr3 r3 A\n"}
-    data = small(tmp_path / "data", **files)
+    data = small(tmp_path / "data", cmvn_scp="a x\nc x\nd x\n", **files)
     run("fix_data_dir.sh", str(data))
+    assert [line for line in capsys.readouterr().out.splitlines() if "filtered" in line] == [
+        f"fix_data_dir.sh: filtered {data}/segments from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/wav.scp from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/reco2file_and_channel from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/reco2dur from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered speakers from 3 to 2 lines based on filter {data}/cmvn.scp.",
+        f"fix_data_dir.sh: filtered {data}/spk2utt from 3 to 2 lines based on filter speakers.",
+        f"fix_data_dir.sh: filtered {data}/cmvn.scp from 3 to 2 lines based on filter speakers.",
+    ]
     assert (data / "segments").read_text() == "a r1 0 1\nc r3 1 2\n"
     for name in ("wav.scp", "reco2dur", "reco2file_and_channel"):
         assert keys(data / name) == ["r1", "r3"], name

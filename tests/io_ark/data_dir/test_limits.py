@@ -167,9 +167,9 @@ def test_bad_line_of_segments_is_read(line: str, is_good: bool) -> None:
 
 # Values of files: good, bad.
 VALUES = {
-    "utt2dur reco2dur": ("0.001 1e-3", "0 -1 0.0"),
-    "utt2num_frames": ("1 3.0", "0 -1 1.5"),
-    "utt2warp spk2warp": ("0.51 1.49", "0.5 1.5 0 2"),
+    "utt2dur reco2dur": ("0.001 1e-3 x", "0 -1 0.0 -x"),
+    "utt2num_frames": ("1 3.0", "0 -1 1.5 1x"),
+    "utt2warp spk2warp": ("0.51 1.49 1.4x", "0.5 1.5 0 2 x 1.5x"),
     "spk2gender": ("m f", "x M"),
 }
 
@@ -264,11 +264,12 @@ def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
 def test_repeated_transcripts_are_counted_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 40)
     file = tmp_path / "text"
-    file.write_bytes(b"".join(b"u%02d  text %d\n" % (at, at if at < 20 else 20) for at in range(40)))
+    lines = [b"u%02d%s text %d\n" % (at, b" " * (at % 2), at if at < 20 else 20) for at in range(40)]
+    file.write_bytes(b"".join(lines))
     kept = b"".join(directories._thin_out_repetitions(str(file), 5))
     states = [at * 103349 % 71147 / 71147 for at in range(1, 21)]
     numbers = [*range(20), *(at for at, state in enumerate(states, 20) if state < 5 / 20)]
-    assert kept == b"".join(b"u%02d  text %d\n" % (at, min(at, 20)) for at in numbers)
+    assert kept == b"".join(lines[at] for at in numbers)
 
 
 @pytest.mark.parametrize(("wanted", "keys"), [(1, "b"), (2, "b c"), (3, "a b c"), (4, "a b c d"), (5, "a b c d e")])
@@ -370,11 +371,11 @@ def test_speaker_whose_utterances_are_apart_is_divided(tmp_path: Path) -> None:
     assert [part.utterances() for part in data.split(3)] == [["u1", "u3"], ["u2"], ["u4"]]
 
 
-@pytest.mark.parametrize("seconds", [0.5, 7, 123456, 999999, 1000000, 123456789, 1234567.25])
+@pytest.mark.parametrize("seconds", [0.5, 7, 123456, 999999, 1000000, 123456789, 1234567.25, 2**53 - 1, 2**53])
 def test_numbers_are_not_printed_as_by_awk(tmp_path: Path, seconds: float) -> None:
     data = make(tmp_path / "data", 2, segments=f"u1 r 0 {seconds}\nu2 r 1 2.5\n", wav_scp="r a.wav\n")
     durations.get_utt2dur(quiet(), data.path)
-    printed = f"{seconds:.0f}" if float(seconds).is_integer() else f"{seconds:.6g}"
+    printed = f"{seconds:.0f}" if float(seconds).is_integer() and seconds < 2**53 else f"{seconds:.6g}"
     assert Path(data.file("utt2dur")).read_text() == f"u1 {printed}\nu2 1.5\n"
 
 
@@ -398,6 +399,22 @@ def test_blank_line_of_many_recordings_is_not_numbered(
         data.resample(8000)
 
 
+@pytest.mark.parametrize("blanks", ["\n", " \n\n"])
+def test_blank_lines_at_the_end_have_no_volume(tmp_path: Path, blanks: str) -> None:
+    text = f"u1 u1.wav\nu2 u2.wav\n{blanks}"
+    data = make(tmp_path / "data", 2, wav_scp=text)
+    with pytest.raises(DataDirError, match=r"wav\.scp:3: is a blank line, which has no recording"):
+        data.perturb_volume()
+    assert Path(data.file("wav.scp")).read_text() == text
+
+
+@pytest.mark.parametrize("options", [{"frame_shift": np.inf}, {"frame_shift": -0.01}, {"frame_overlap": -np.inf}])
+def test_times_of_frames_are_finite(tmp_path: Path, options: dict[str, float]) -> None:
+    data = make(tmp_path / "data", 1, utt2dur="u1 1\n")
+    with pytest.raises(DataDirError, match="must be finite numbers of seconds, the shift above 0"):
+        data.num_frames(**options)
+
+
 HUGE = "99999999999"
 
 
@@ -406,6 +423,7 @@ HUGE = "99999999999"
     [
         ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .* must be finite numbers of seconds"),
         ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
+        ("get_utt2num_frames.sh --frame-overlap inf data", {}, "expected a number: --frame-overlap inf"),
         ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
         (
             "perturb_data_dir_volume.sh --reco2vol data/vol data",
