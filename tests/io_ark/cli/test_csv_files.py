@@ -61,7 +61,7 @@ def test_numbers_come_back_with_their_type(kind: Any, value: Any, first: str, ar
 def test_numbers_have_a_column_of_values(ark: Ark) -> None:
     Path("utt2score").write_text("a 1.25\nb 0.1\n")
     ark("convert ark:utt2score o.csv")
-    assert Path("o.csv").read_text() == "utterance,value\na,1.25\nb,0.1\n"
+    assert Path("o.csv").read_bytes() == b"utterance,value\na,1.25\nb,0.1\n"
     ark("convert ark:utt2score o.npz")
     for source in "o.csv", "o.npz", "ark:utt2score":
         ark(f"convert {source} back.ark")

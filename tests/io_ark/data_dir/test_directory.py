@@ -167,11 +167,11 @@ def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
     data = write(
         tmp_path / "cut",
         wav_scp="r1 a.wav\nr2 b.wav\n",
-        segments="u1 r1 0.2 0.5\nu2 r1 0 0.2\nu3 r2 0 0.4\n",
+        segments="u1 r1 0.2 0.5\nu2 r1 0 0.6\nu3 r2 0 0.4\n",
         utt2spk="u1 u1\nu2 u2\nu3 u3\n",
         text="u1 b\nu2 a\nu3 c\n",
     ).fix()
-    assert data.utt2dur() == {"u1": 0.3, "u2": 0.2, "u3": 0.4}
+    assert data.utt2dur() == {"u1": 0.3, "u2": 0.6, "u3": 0.4}
     whole = data.to_whole_recordings(tmp_path / "whole").validate()
     assert dict(whole.text) == {"r1": "a b", "r2": "c"} and "segments" not in whole
 

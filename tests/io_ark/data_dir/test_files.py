@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -55,6 +56,9 @@ def check(folder: Path, utterances: list[str], *, segments: bool = True) -> None
     if not segments:
         del expected["reco2file_and_channel"]
     assert {name: keys(folder / name) for name in expected if (folder / name).exists()} == expected
+    pairs = [line.split() for line in (folder / "utt2spk").read_text().splitlines()]
+    lines = [[name, *(key for key, speaker in pairs if speaker == name)] for name in expected["spk2utt"]]
+    assert [line.split() for line in (folder / "spk2utt").read_text().splitlines()] == lines
     assert not segments or keys(folder / "segments") == utterances
 
 
@@ -173,11 +177,17 @@ def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("chunk", [8, 12, 1 << 20])
-def test_speakers_out_of_order_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_speakers_out_of_order_are_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], chunk: int
+) -> None:
     monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
     (tmp_path / "utt2spk").write_text("u1 b\nu2 b\nu3 c\nu4 a\n")
     with pytest.raises(DataDirError, match="u4: is not in sorted order"):
         run("fix_data_dir.sh", str(tmp_path))
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "utt2spk is not in sorted order when sorted first on speaker-id ",
+        "(fix this by making speaker-ids prefixes of utt-ids)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -375,6 +385,62 @@ def test_value_of_a_full_directory_is_valid(tmp_path: Path, name: str, old: str,
     else:
         with pytest.raises(DataDirError):
             run("validate_data_dir.sh", str(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "said"),
+    [
+        ("feats.scp", "--no-feats", "no such file {}/feats.scp (if this is by design, specify --no-feats)"),
+        ("text", "--no-text", "no such file {}/text (if this is by design, specify --no-text)"),
+        ("wav.scp", "--no-wav", "no such file {}/wav.scp (if this is by design, specify --no-wav)"),
+        ("utt2spk", "", "no such file utt2spk"),
+        ("spk2utt", "", "no such file spk2utt"),
+    ],
+)
+def test_missing_file_is_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, option: str, said: str
+) -> None:
+    data = full(tmp_path / "data", segments=False)
+    for by_recording in ("reco2dur", name):
+        (data / by_recording).unlink()
+    with pytest.raises(DataDirError) as error:
+        run("validate_data_dir.sh", str(data))
+    assert capsys.readouterr().out == f"validate_data_dir.sh: {said.format(data)}\n" and error.value.status == 1
+    if option:
+        run(f"validate_data_dir.sh {option}", str(data))
+    else:
+        assert re.search(
+            rf"data/{name}: is missing: (run kaldi-compat data fix|write a line with the key)", str(error.value)
+        )
+        (data / name).write_text("")
+        with pytest.raises(DataDirError, match=f"data/{name}: is empty: make the file again"):
+            run("validate_data_dir.sh", str(data))
+
+
+def test_key_that_a_file_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = full(tmp_path / "data")
+    advice = "add the key, or let kaldi-compat data fix remove the key"
+    for name, text, key in (("utt2lang", "a-1 x\nb-1 x\n", "a-2"), ("text", "a-1 x\na-2 x\na-3 x\n", "a-3")):
+        before = (data / name).read_bytes()
+        (data / name).write_text(text)
+        lacking, having = (data / name, data / "utt2spk")[:: -1 if name == "text" else 1]
+        with pytest.raises(DataDirError, match=rf"^{lacking}:\d: {key}: is missing, but is in {having}: {advice}$"):
+            run("validate_data_dir.sh", str(data))
+        (data / name).write_bytes(before)
+    for lines, said in ((["r1 x A", "r2 x A"], "r3"), (["r1 x A", "r2 x A", "r3 x A", "r4 x A"], "r4")):
+        (data / "reco2file_and_channel").write_text("".join(f"{line}\n" for line in lines))
+        with pytest.raises(DataDirError, match=f"{said}: is missing, but is in "):
+            run("validate_data_dir.sh", str(data))
+        assert "recording-ids extracted from segments and reco2file_and_channel\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "value"), [("spk2gender", "m\r"), ("utt2num_frames", "1\r"), ("spk2gender", "f\v")])
+def test_carriage_return_is_part_of_a_value(tmp_path: Path, name: str, value: str) -> None:
+    data = full(tmp_path / "data")
+    names = "abc" if name.startswith("spk") else SPEAKERS
+    (data / name).write_bytes("".join(f"{key} {value}\n" for key in names).encode())
+    with pytest.raises(DataDirError, match=f"{name}:1"):
+        run("validate_data_dir.sh", str(data))
 
 
 @pytest.mark.parametrize("name", BY_UTTERANCE[1:] + BY_SPEAKER[1:] + BY_RECORDING)
@@ -756,14 +822,18 @@ def test_first_recording_by_name_that_cannot_be_read_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("utt2spk", "spk2utt"),
-    [("a s\nb t\nc t\n", "s a b\nt c\n"), ("a s\nb s\nc s\n", "s a b d\n"), ("a s\nb s\nc s\n", "t a b c\n"),
-     ("a s\nb s\nc s\n", "s a b\n"), ("a s\nb s\n", "s a b c\n")],
+    ("utt2spk", "spk2utt", "said"),
+    [("a s\nb t\nc t\n", "s a b\nt c\n", "utt2spk:2: b: has 'b t', but spk2utt has 'b s': make"),
+     ("a s\nb s\nc s\n", "s a b d\n", "utt2spk:3: c: has 'c s', but spk2utt has 'd s': make"),
+     ("a s\nb s\nc s\n", "t a b c\n", "utt2spk:1: a: has 'a s', but spk2utt has 'a t': make"),
+     ("a s\nb s\nc s\n", "s a b\n", "utt2spk:3: c: has 'c s', but spk2utt has no such line: make"),
+     ("a s\nb s\n", "s a b c\n", "utt2spk:3: c: has no such line, but spk2utt has 'c s': make"),
+     ("a s\nb s\n", "s a b\nt\n", "spk2utt:2: t: the speaker has no utterances: remove the line")],
 )  # fmt: skip
 def test_speakers_that_differ_from_their_list_are_not_valid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str, said: str
 ) -> None:
     data = small(tmp_path / "data", utt2spk=utt2spk, spk2utt=spk2utt)
-    with pytest.raises(DataDirError):
+    with pytest.raises(DataDirError, match=f"data/{said}"):
         run("validate_data_dir.sh --no-feats --no-text", str(data))
     assert "spk2utt and utt2spk do not seem to match" in capsys.readouterr().out

@@ -154,6 +154,10 @@ def test_segment_is_cut_elsewhere(start: float, end: float, samples: int | str) 
         ("a r 1 -1", True),
         ("a r 0 1 0", True),
         ("a r 0 1 -1", False),
+        ("a r 0 1x", False),
+        ("a r 0x 1", False),
+        ("a r 0 1 1x", False),
+        ("a r 0 1 1 1", False),
         ("a r 0", False),
     ],
 )

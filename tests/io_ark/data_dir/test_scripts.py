@@ -327,6 +327,7 @@ def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> No
         ("fix_data_dir.sh --utt-extra-files extra data", "--utt-extra-files extra data", 3),
         ("validate_data_dir.sh --no-wav data --no-feats", "--no-feats data", 3),
         ("combine_data.sh --extra-files images.scp out data", "out", 1),
+        ("remove_dup_utts.sh 2 data out", "out", 0),
         ("copy_data_dir.sh data out", "", 0),
     ],
 )
