@@ -197,7 +197,13 @@ def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
     ):
         DataDir(data).validate()
     (data / "wav.scp").write_text("r2 b.wav\nr1 a.wav\n")
-    with pytest.raises(DataDirError, match=rf"or run kaldi-compat data fix {re.escape(str(data))}"):
+    with pytest.raises(
+        DataDirError,
+        match=rf"wav\.scp:2: r1: follows r2: sort the file .*, or run kaldi-compat data fix {re.escape(str(data))}",
+    ):
+        DataDir(data).validate()
+    (data / "wav.scp").write_text("r1 a.wav\nr1 a.wav\n")
+    with pytest.raises(DataDirError, match=r"wav\.scp:2: r1: is a duplicate key: remove one of the lines"):
         DataDir(data).validate()
 
 
@@ -289,6 +295,120 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
     name, *argv = command.split()
     assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == 0
     assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
+
+
+# Scripts in the order in which they run, with what they print and their status.
+TOLD: dict[str, tuple[str, int]] = {
+    "modify_speaker_info.sh data out": (
+        "modify_speaker_info.sh: one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.\n"
+        "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
+        "modify_speaker_info.sh: copied data from data to out, number of speakers changed from 1 to 1\n"
+        "utils/validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad idea.\n"
+        "   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html\n"
+        "   for more information.\n"
+        "utils/validate_data_dir.sh: Successfully validated data-directory out\n", 0,
+    ),
+    "get_utt2dur.sh data": (
+        "get_utt2dur.sh: data/utt2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_reco2dur.sh data": (
+        "get_reco2dur.sh: data/wav.scp indexed by utt-id; copying utt2dur to reco2dur\n", 0,
+    ),
+    "get_reco2dur.sh --nj 2 data": (
+        "get_reco2dur.sh: data/reco2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_utt2num_frames.sh data": (
+        "utils/data/get_utt2dur.sh: data/utt2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_utt2num_frames.sh --nj 2 data": ("get_utt2num_frames.sh: data/utt2num_frames already present!\n", 0),
+    "subset_data_dir.sh --first data 2 part": ("subset_data_dir.sh: reducing #utt from 3 to 2\n", 0),
+    "remove_dup_utts.sh 2 data rest": (
+        "Reduced number of utterances from 3 to 2\nUsing fix_data_dir.sh to reconcile the other files.\n"
+        "fix_data_dir.sh: kept 2 utterances out of 3\nfix_data_dir.sh: old files are kept in rest/.backup\n", 0,
+    ),
+    "remove_dup_utts.sh 2 none rest": ("remove_dup_utts.sh: Invalid input directory none\n", 1),
+    "remove_dup_utts.sh 1 data rest": ("remove_dup_utts.sh: invalid max-count '1'\n", 1),
+    "split_data.sh data 1": ("", 0),
+    "split_data.sh uneven 1": (
+        "** split_data.sh: warning, #lines is (utt2spk,feats.scp) is (3,1); you can \n"
+        "**  use utils/fix_data_dir.sh uneven to fix this.\n"
+        "** split_data.sh: warning, #lines is (utt2spk,text) is (3,1); you can \n"
+        "** use utils/fix_data_dir.sh to fix this.\n", 0,
+    ),
+    "get_utt2num_frames.sh none": (
+        "utils/data/get_utt2dur.sh: Expected none/wav.scp, none/segments or none/feats.scp to exist\n", 1,
+    ),
+    "get_utt2dur.sh uneven": (
+        "get_utt2dur.sh: segments file does not exist so getting durations from wave files\n"
+        "get_utt2dur.sh: could not get utterance lengths from sphere-file headers, using wav-to-duration\n"
+        "** split_data.sh: warning, #lines is (utt2spk,feats.scp) is (3,1); you can \n"
+        "**  use utils/fix_data_dir.sh uneven to fix this.\n"
+        "** split_data.sh: warning, #lines is (utt2spk,text) is (3,1); you can \n"
+        "** use utils/fix_data_dir.sh to fix this.\n"
+        "get_utt2dur.sh: there was a problem getting the durations\n", 1,
+    ),
+    "get_reco2dur.sh uneven": (
+        "get_reco2dur.sh: obtaining durations from recordings\n"
+        "get_reco2dur.sh: could not get recording lengths from sphere-file headers, using wav-to-duration\n"
+        "get_reco2dur.sh: there was a problem getting the durations\n", 1,
+    ),
+    "fix_data_dir.sh empty": (
+        "Empty list of recordings (bad file empty/segments)?\n", 1,
+    ),
+    "perturb_data_dir_volume.sh uneven": (
+        "perturb_data_dir_volume.sh: uneven/feats.scp exists; moving it to uneven/.backup/ as it wouldn't be valid any more.\n"
+        "perturb_data_dir_volume.sh: added volume perturbation to the data in uneven\n", 0,
+    ),
+    "perturb_data_dir_volume.sh --scale-low 1 uneven": (
+        "perturb_data_dir_volume.sh: It looks like the data was already volume perturbed.  Not doing anything.\n", 0,
+    ),
+    "validate_data_dir.sh --help": ("validate_data_dir.sh: no such directory --help\n", 1),
+    "subset_data_dir.sh --help": ("subset_data_dir.sh: invalid option '--help'\n", 1),
+    "combine_data.sh --skip-fix=true out data": (
+        "combine_data.sh --skip-fix=true out data\n"
+        "combine_data.sh: options to scripts must be of the form --name value, got '--skip-fix=true'\n", 1,
+    ),
+    "combine_data.sh all data part": (
+        "combine_data.sh all data part\n"
+        "combine_data.sh [info]: not combining utt2uniq as it does not exist\n"
+        "combine_data.sh [info]: not combining segments as it does not exist\n"
+        "combine_data.sh: combined utt2spk\n"
+        "combine_data.sh [info]: not combining utt2lang as it does not exist\n"
+        "combine_data.sh: combined utt2dur\n"
+        "combine_data.sh [info]: **not combining utt2num_frames as it does not exist everywhere**\n", 0,
+    ),
+    "shuffle_list.pl --help": (
+        "Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.\n", 1,
+    ),
+    "shuffle_list.pl data/text data/text": (
+        "Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.\n", 1,
+    ),
+    "validate_text.pl data/text": ("", 0),
+}  # fmt: skip
+
+
+def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, count in ("data", 3), ("out", 1), ("uneven", 3), ("empty", 1):
+        directory(tmp_path / name, count)
+    for name, text in (
+        ("data/utt2dur", "u0000 1\nu0001 1\nu0002 1\n"),
+        ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"), ("empty/segments", ""),
+    ):  # fmt: skip
+        Path(name).write_text(text)
+    found = {}
+    for command, (text, _) in TOLD.items():
+        name, *argv = command.split()
+        say = Printer(name)
+        status = scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv))  # noqa: B023
+        found[command] = capfd.readouterr().out, status
+        if command == "get_reco2dur.sh data":
+            assert Path("data/reco2dur").read_bytes() == Path("data/utt2dur").read_bytes()
+        if command == "subset_data_dir.sh --first data 2 part":
+            Path("part/utt2num_frames").unlink()
+        if command.startswith("combine_data.sh all"):  # The rest is in other tests.
+            found[command] = found[command][0][: len(text)], status
+    assert found == TOLD
 
 
 def test_missing_directory_is_made(tmp_path: Path) -> None:
