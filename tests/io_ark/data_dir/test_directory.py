@@ -147,6 +147,9 @@ def test_copies_parts_and_joins_have_other_names(data: DataDir) -> None:
     assert [len(part) for part in data.split(2)] == [4, 2]
     assert [len(part) for part in data.split(4, per_utt=True)] == [2, 2, 1, 1]
     assert DataDir.combine("data/both", data, copied).utterances() == sorted(data.utterances() + copied.utterances())
+    Path(copied.path, "text").write_text("a-s0-0.x yes\n")
+    assert len(DataDir.combine("data/both", data, copied)) == 7
+    assert len(DataDir.combine("data/both", data, copied, fix=False)) == 12
 
 
 def test_perturbed_audio_is_not_that_of_sox(data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,14 @@ def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("sox")
+def test_incomplete_durations_of_a_source_are_not_made_again(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, utt2dur="u1 1\n", reco2dur="u1 4\n")
+    fast = data.perturb_speed(tmp_path / "fast", 2)
+    assert Path(data.file("utt2dur")).read_text() == "u1 1\n" and Path(data.file("reco2dur")).read_text() == "u1 4\n"
+    assert fast.utterances() == ["sp2-u1"]
+
+
+@pytest.mark.usefixtures("sox")
 def test_shortest_segments_are_kept_at_another_speed(tmp_path: Path) -> None:
     data = make(
         tmp_path / "data",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import DataDir, DataDirError, lists, scripts, stage
+from io_ark.data_dir import DataDir, DataDirError, directories, lists, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
 from io_ark.data_dir.stage import Printer, Stage
 
@@ -311,6 +311,10 @@ TOLD: dict[str, tuple[str, int]] = {
     "get_utt2dur.sh data": (
         "get_utt2dur.sh: data/utt2dur already exists with the expected length.  We won't recompute it.\n", 0,
     ),
+    "get_utt2dur.sh frames": (
+        "get_utt2dur.sh: computing frames/utt2dur from frames/{frame_shift,utt2num_frames}.\n"
+        "get_utt2dur.sh: computed frames/utt2dur\n", 0,
+    ),
     "get_reco2dur.sh data": (
         "get_reco2dur.sh: data/wav.scp indexed by utt-id; copying utt2dur to reco2dur\n", 0,
     ),
@@ -389,10 +393,11 @@ TOLD: dict[str, tuple[str, int]] = {
 
 def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, count in ("data", 3), ("out", 1), ("uneven", 3), ("empty", 1):
+    for name, count in ("data", 3), ("out", 1), ("uneven", 3), ("empty", 1), ("frames", 1):
         directory(tmp_path / name, count)
     for name, text in (
         ("data/utt2dur", "u0000 1\nu0001 1\nu0002 1\n"),
+        ("frames/utt2num_frames", "u0000 100\n"), ("frames/frame_shift", "0.01\n"),
         ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"), ("empty/segments", ""),
     ):  # fmt: skip
         Path(name).write_text(text)
@@ -528,6 +533,72 @@ def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
         scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
 
 
+@pytest.mark.parametrize("as_script", [True, False])
+def test_lines_before_an_unknown_utterance_are_renamed(tmp_path: Path, as_script: bool) -> None:
+    data = directory(tmp_path / "data")
+    (data / "utt2lang").write_text("u0000 x\nu0001 y\nu9 z\nu0002 x\n")
+    say = Printer("copy_data_dir.sh", as_script=as_script)
+    with pytest.raises(DataDirError, match=r"data/utt2lang:3: u9: is not in .*data/utt2spk: add the name") as error:
+        directories.copy(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
+    assert error.value.status == 255
+    assert (tmp_path / "out").exists() == as_script
+    assert not as_script or (tmp_path / "out/utt2lang").read_text() == "a-u0000 x\na-u0001 y\n"
+
+
+@pytest.mark.parametrize("chunk", [10, 1 << 20])
+def test_utterance_without_a_speaker_is_not_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, chunk: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    (tmp_path / "utt2spk").write_text("a s\nb s\nc t\n")
+    for text, said in (
+        ("a x\nb x\nd x\n", "text:3: split_scp.pl: No utterance d in utt2spk file utt2spk: correct this line"),
+        ("a x\n \nb x\n", "text:2: split_scp.pl: Empty or space-only line in scp file: correct this line"),
+    ):
+        (tmp_path / "text").write_text(text)
+        with pytest.raises(DataDirError, match=f"^{re.escape(said)}$"):
+            scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+    (tmp_path / "utt2spk").write_text("a s\nb s\nc\n")
+    with pytest.raises(
+        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file 'c': correct this line$"
+    ):
+        scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+
+
+def test_invalid_perturbed_directory_has_another_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    data = directory(tmp_path / "data")
+    for name in ("utt2dur", "reco2dur"):
+        (data / name).write_text("u0000 1\nu0001 1\nu0002 1\n")
+    for name in ("utt2spk", "spk2utt"):
+        (data / name).write_text("u0000 u0000\nu0001 u0001\nu0002 u0002\n")
+    (data / "wav.scp").write_text("u0000 a.wav\nu0001 ~/a.wav\nu0002 a.wav\n")
+    say = Printer("perturb_data_dir_speed_3way.sh")
+    with pytest.raises(DataDirError, match=r"out/wav\.scp: u0001: starts a path with ~") as error:
+        scripts.call(SCRIPTS[say.name], say, ["data", "out"])
+    assert error.value.status == 1
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "perturb_data_dir_speed_3way.sh: generated 3-way speed-perturbed version of data in data, in out",
+        "utils/validate_data_dir.sh: Please do not use tilde (~) in your wav.scp.",
+        "perturb_data_dir_speed_3way.sh: Validation failed.  If it is a sorting issue, try the option "
+        "'--always-include-prefix true'.",
+    ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_output_to_a_full_disk_is_complete(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    for run in (lambda: print("x") or 0, lambda: print("x" * 99999) or 0):
+        with open(os.open("/dev/full", os.O_WRONLY), "w", closefd=False) as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert scripts.run_protected(Printer("x.sh"), run) == 1
+            assert capfd.readouterr().err == "x.sh: No space left on device\n"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # for what is still in the buffer
+
+
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Printer("combine_data.sh")
     assert scripts.run_protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
@@ -568,6 +639,9 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
+    for name, text in ("none", "missing config 'none'"), ("data", "cannot read the configuration data: Is a directory"):
+        with pytest.raises(DataDirError, match=text):
+            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", name, "a", "b"])
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
         scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
