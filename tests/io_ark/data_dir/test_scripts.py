@@ -302,6 +302,10 @@ TOLD: dict[str, tuple[str, int]] = {
     "modify_speaker_info.sh data out": (
         "modify_speaker_info.sh: one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.\n"
         "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
+        "modify_speaker_info.sh: file utt2lang exists in dest out but not in src data.  Moving it to\n"
+        " ... out/.backup/utt2lang\n"
+        "modify_speaker_info.sh: file utt2dur exists in dest out but is none of this job.  Moving it to\n"
+        " ... out/.backup/utt2dur\n"
         "modify_speaker_info.sh: copied data from data to out, number of speakers changed from 1 to 1\n"
         "utils/validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad idea.\n"
         "   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html\n"
@@ -398,6 +402,7 @@ def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name, text in (
         ("data/utt2dur", "u0000 1\nu0001 1\nu0002 1\n"),
         ("frames/utt2num_frames", "u0000 100\n"), ("frames/frame_shift", "0.01\n"),
+        ("out/utt2lang", "u0000 x\n"), ("out/utt2dur", "u0000 1\n"),
         ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"), ("empty/segments", ""),
     ):  # fmt: skip
         Path(name).write_text(text)
