@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.cli import ark as program
+from io_ark.cli import describe, listing
 from io_ark.cli.ark import main
 from io_ark.codecs.wave import Wave
 from tests.support.ark_program import Ark
@@ -43,6 +45,27 @@ def test_ls_prints_kind_shape_storage_and_location(ark: Ark) -> None:
     lines = columns(ark("ls feats.scp packed.ark").out)
     assert lines[1] == ["utt1", "matrix", "6 x 4", "float32", Path("feats.scp").read_text().split()[3]]
     assert lines[3][:4] == ["utt0", "matrix", "5 x 4", "compressed: 1 byte per value, 4 percentiles per column"]
+
+
+def test_ls_counts_the_entries_of_each_table(ark: Ark) -> None:
+    Path("words").write_text("a anna\n")
+    lines = ark("ls feats.scp words feats.ark")
+    assert len(lines.out.splitlines()) == 7
+    assert lines.err == "feats.scp: 3 entries\nwords: 1 entry\nfeats.ark: 3 entries\n"
+    assert ark("head -n 2 feats.scp").err == "feats.scp: 2 entries\n"
+    assert ark("grep 1 feats.scp words").err == "feats.scp: 1 entry\nwords: 0 entries\n"
+    assert ark("ls --json feats.scp").err == ""
+    cut_short()
+    assert ark("ls feats.scp words", 1).err == "feats.scp: 3 entries\nwords: 1 entry\n"
+    records = [json.loads(line) for line in ark("ls --json feats.scp", 1).out.splitlines()]
+    assert records[1] == {
+        "key": "utt1",
+        "kind": "matrix",
+        "shape": [6, 4],
+        "stored": "float32",
+        "where": "feats.ark:105",
+    }
+    assert records[2].keys() == {"key", "error"} and "utt2: ends too early" in records[2]["error"]
 
 
 def test_ls_of_audio_integers_and_words(ark: Ark) -> None:
@@ -81,6 +104,51 @@ def test_show_prints_the_numbers(name: str, ark: Ark) -> None:
     assert "utt2: matrix 7 x 4, float32, at " in shown
     numbers = np.array(shown.split("\n", 1)[1].replace("[", " ").replace("]", " ").split(), float)
     np.testing.assert_allclose(numbers, FEATS["utt2"].ravel(), atol=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "is_whole"), [(20, True), (21, False)])
+def test_show_prints_up_to_100_numbers(columns: int, is_whole: bool, ark: Ark) -> None:
+    value = np.arange(7 * columns, dtype="f4").reshape(7, columns)[: 5 if is_whole else 7]
+    kaldiio.save_ark("feats.ark", {"utt1": value})
+    assert ("..." not in ark("show feats.ark utt1").out) == is_whole
+    rows = ark("show feats.ark utt1").out.splitlines()[1:]
+    assert len(rows) == (5 if is_whole else 7) and (is_whole or rows[0].split()[3:5] == ["2.", "..."])
+    assert "..." not in ark("show --all feats.ark utt1").out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(MemoryError("Unable to allocate 9 GiB"), "out of memory: Unable to allocate 9 GiB"),
+     (OSError(5, "Input/output error", "feats.ark"), "feats.ark: Input/output error"),
+     (OSError(5, "Input/output error"), "standard output: Input/output error"),
+     (ModuleNotFoundError("HDF5 files need h5py"), "HDF5 files need h5py")],
+)  # fmt: skip
+def test_errors_of_the_system_are_one_line(
+    error: Exception, said: str, ark: Ark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(program, "_discard_output", lambda: None)  # It would close the standard output of the test.
+    monkeypatch.setattr(listing, "ls", fail)
+    assert ark("ls feats.ark", 2).err == f"ark: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "converted"),
+    [
+        (np.float32(2.5), "float32", 2.5), (np.zeros(()), "scalar", 0.0),
+        (np.zeros((1, 1, 2)), "array 1 x 1 x 2", [[[0, 0]]]),
+        (np.array([[1, 2]], "i4"), "int matrix 1 x 2", [[1, 2]]), (np.array([1], "u1"), "int vector 1", [1]),
+        ("anna", "token", "anna"), ({"a": b"xyz", 1: None}, "dictionary", {"a": "3 bytes", "1": None}),
+        ([1, (True, -np.inf)], "list 2", [1, [True, "-inf"]]), (2 + 1j, "complex", "(2+1j)"),
+        (Wave(8000.0, np.array([[1, 2]], np.int16)), "audio 8000 Hz 1 x 2",
+         {"sample_frequency": 8000.0, "samples": [[1, 2]]}),
+    ],
+)  # fmt: skip
+def test_values_are_described_and_converted_to_json(value: object, kind: str, converted: object) -> None:
+    assert describe.describe_value(value) == kind
+    assert describe.convert_to_json(value) == converted
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,20 @@ def test_existing_files_of_kaldi_are_counted(data: DataDir) -> None:
         data.file("spk2utt")
 
 
+def test_copy_of_a_directory_without_recordings_is_valid(data: DataDir) -> None:
+    Path(data.path, "wav.scp").unlink()
+    copied = data.to_whole_recordings("data/copy")
+    assert dict(copied.text) == dict(data.text) and copied.counts() == {"utt2spk": 6, "spk2utt": 3, "text": 6}
+    assert len(copied) == 6 and copied.hours() is None
+    html = copied._repr_html_()
+    assert "hours" not in html and re.findall(r"<td[^>]*>([^<]*)</td>", html) == [
+        "utt2spk", "6", "spk2utt", "3", "text", "6",
+    ]  # fmt: skip
+    Path(copied.path, "utt2dur").write_text("".join(f"{key} 1200\n" for key in copied.utterances()))
+    assert copied.hours() == 2 and "2.00 hours" in copied._repr_html_() and ", 2.00 hours, utt2spk" in repr(copied)
+    assert copied == DataDir(f"{copied.path}/../copy/") != data and hash(copied) == hash(DataDir("data/../data/copy"))
+
+
 def test_validation_requires_what_its_options_say(data: DataDir) -> None:
     for name, option in ("feats.scp", "feats"), ("text", "text"), ("wav.scp", "wav"):
         Path(data.path, name).unlink(missing_ok=True)
