@@ -781,6 +781,65 @@ def test_options_of_a_directory_with_images_are_passed_on(
     assert sorted(capfd.readouterr().out.split()) == sorted([*options, "data"])
 
 
+@pytest.mark.parametrize("chunk", [5, 1 << 20])
+@pytest.mark.parametrize("blank", [" ", "  "])
+def test_values_of_a_map_are_replaced_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, chunk: int, blank: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    Path("map").write_text(f"a{blank}1\nb{blank}2{blank}3\na{blank}1\na{blank}4\nc\n")
+    assert lists.read_map("map") == {b"a": b"4", b"b": b"2 3", b"c": b""}
+    said = "map:4: a: apply_map.pl: warning! another value for this key: the last one is used\n"
+    assert capfd.readouterr().err == said
+    Path("in").write_text(f"a{blank}b c\nb d\n")
+    script, say = SCRIPTS["apply_map.pl"], Printer("apply_map.pl")
+
+    def apply(*options: str) -> tuple[int, str, str]:
+        with open("in", "rb") as file:
+            monkeypatch.setattr(lists, "STDIN", file.fileno())
+            return (
+                scripts.run_protected(say, lambda: scripts.call(script, say, [*options, "map"])),
+                *capfd.readouterr(),
+            )
+
+    missing = "apply_map.pl: warning! missing key d in map\n"
+    assert apply("--permissive") == (0, "4 2 3 \n2 3 d\n", said + missing)
+    assert (
+        apply("-f", "2-", "--permissive") == apply("--permissive", "-f", "2-") == (0, "a 2 3 \nb d\n", said + missing)
+    )
+    assert apply("-f", "1") == (0, "4 b c\n2 3 d\n", said)
+    assert apply() == (255, "4 2 3 \n", f"{said}apply_map.pl: undefined key d in map\n")
+    for options in (["-f", "1"] * 3, ["-f", "2", "--permissive"] * 2 + ["-f", "1"]):
+        assert apply(*options)[:2] == (0, "4 b c\n2 3 d\n")
+    assert apply(*["-f", "1"] * 4)[:2] == (1, "")  # Kaldi's script reads three options.
+    Path("map").write_text(f"a{blank}1\nb{blank}2\n\nc{blank}3\n")
+    with pytest.raises(DataDirError, match=r"^map:3: apply_map\.pl: empty line: correct this line$"):
+        lists.read_map("map")
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-j 2 1", "--one-based -j 2 2", "-j 2 2 --one-based", "--utt2spk=pairs --one-based -j 2 2",
+     "-j 2 2 --utt2spk=pairs --one-based", "--one-based -j 2 2 --utt2spk=pairs"],
+)  # fmt: skip
+def test_options_of_a_part_stand_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, options: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a 1\nb 2\nc 3\nd 4\n")
+    Path("pairs").write_text("a s\nb s\nc t\nd t\n")
+    say = Printer("split_scp.pl")
+    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text", "part"]) == 0
+    assert Path("part").read_text() == "c 3\nd 4\n"
+    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text"]) == 0
+    sys.stdout.flush()
+    assert capfdbinary.readouterr() == (b"c 3\nd 4\n", b"")
+    for words in ("-j 2 1", "-j 2 1 text part more", "text", ""):
+        with pytest.raises(DataDirError, match=r"^Usage: split_scp\.pl "):
+            scripts.call(SCRIPTS[say.name], say, words.split())
+
+
 @pytest.mark.parametrize("spec", ["x", "-", ":", "", "a2", "-x"])
 def test_fields_to_map_are_numbers(tmp_path: Path, spec: str) -> None:
     (tmp_path / "map").write_text("a b\n")
