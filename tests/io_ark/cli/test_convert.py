@@ -417,6 +417,30 @@ def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.Monke
     same(dict(io_ark.read("ark:back.ark")))
 
 
+def test_row_group_of_a_parquet_file_has_up_to_64_arrays(ark: Ark) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    np.savez("a.npz", **{f"k{i}": np.full(2, i, "f4") for i in range(130)}, wide=np.ones(2))
+    said = "ark: a.npz: wide: is float64 in a Parquet column of float32: convert one type only\n"
+    assert said in ark("convert a.npz o.parquet", 1).err
+    metadata = parquet.ParquetFile("o.parquet").metadata
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [64, 64, 2]
+    ark("convert o.parquet back.npz")
+    with np.load("back.npz") as back:
+        assert {key: value.tolist() for key, value in back.items()} == {f"k{i}": [i, i] for i in range(130)}
+
+
+def test_other_files_beside_arrays_are_no_entries(ark: Ark) -> None:
+    ark("convert feats.ark o/")
+    Path("o/notes.txt").write_text("mine")
+    with tarfile.open("o.tar", "w") as archive:
+        for name in sorted(path.name for path in Path("o").iterdir()):
+            archive.add(f"o/{name}", f"train/{name}")
+        archive.add("o", "of.npy", recursive=False)
+    for source in "o/", "o.tar":
+        ark(f"convert {source} back.ark")
+        assert dict(io_ark.read("ark:back.ark")).keys() == FEATS.keys()
+
+
 def test_entries_that_no_table_can_hold_fail_alone(ark: Ark) -> None:
     arrays = {"a b": np.eye(2), "cube": np.zeros((2, 2, 2)), "masks": np.ones(2, bool), "words": np.array(["x"])}
     np.savez("a.npz", **arrays, last=np.eye(2))
@@ -832,13 +856,14 @@ def test_entries_that_are_no_arrays_fail_alone(ark: Ark) -> None:
     Path("mixed.ark").write_bytes(b"spk anna\n" + Path("feats.ark").read_bytes())
     captured = ark("convert --json mixed.ark o.npz", 1)
     assert "spk: is not an array: token cannot be converted" in captured.err
-    assert json.loads(captured.out)["converted"] == 3
+    assert json.loads(captured.out) == {"source": "mixed.ark", "target": "o.npz", "converted": 3, "failed": 1}
 
 
 def test_audio_is_refused_because_its_rate_would_be_lost(ark: Ark) -> None:
     with io_ark.writer("ark:wav.ark") as writer:
         writer["a"] = io_ark.Wave(8000.0, np.zeros((1, 10), np.int16))
-    assert "a: is not an array: audio 8000 Hz cannot be converted" in ark("convert wav.ark o.npz", 2).err
+    said = ark("convert wav.ark o.npz", 2).err
+    assert "a: is not an array: audio 8000 Hz cannot be converted" in said and "only numbers; use wav-copy\n" in said
 
 
 def test_pickles_are_not_loaded(ark: Ark) -> None:
@@ -928,6 +953,9 @@ NULLS: dict[str, dict[str, Any]] = {
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'.ljust(60),
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[4,0]}}'.ljust(60) + b"12345678",
     ],
 )  # fmt: skip
 def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
@@ -949,7 +977,7 @@ def test_safetensors_reads_the_file_and_is_read() -> None:
     found = library.load_file("o.safetensors")
     expected = dict(io_ark.read("feats.ark"))
     assert found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in found)
-    library.save_file(found, "theirs.safetensors")
+    library.save_file(found, "theirs.safetensors", {"written": "by a test"})
     main(["convert", "theirs.safetensors", "back.ark"])
     assert all(np.array_equal(value, expected[key]) for key, value in io_ark.read("back.ark"))
 

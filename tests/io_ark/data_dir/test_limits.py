@@ -132,11 +132,15 @@ def test_shortest_segments_are_kept_at_another_speed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "samples"),
     [
-        (0, 0.099, "shorter than 0.1 s"),
+        (0, 0.099, r"^a: the segment from 0 s to 0\.099 s of r is shorter than 0\.1 s: remove the segment, or reduce"),
         (0, 0.1001, 801),
         (0.5, 1.5, 4000),
-        (0.5, 1.501, "outside"),
-        (1.01, -1, "outside"),
+        (
+            0.5,
+            1.501,
+            r"^a: the segment from 0\.5 s to 1\.501 s of r is outside the recording of 1 s: correct the times",
+        ),
+        (1.01, -1, r"^a: the segment from 1\.01 s to the end of r is outside the recording of 1 s: correct the times"),
         (0.5, -1, 4000),
         (0.00007, 0.50006, 3999),
         (0.00006, 0.50007, 4001),
