@@ -174,6 +174,22 @@ def test_show_reads_only_the_object_of_the_key(ark: Ark) -> None:
     assert not Path("ran").exists()
 
 
+def test_show_of_a_damaged_entry_is_its_error(ark: Ark) -> None:
+    cut_short()
+    for name in "feats.scp", "feats.ark":
+        assert "utt2: ends too early: expected 112 more bytes" in ark(f"show {name} utt2", 2).err
+
+
+def test_check_reads_commands_and_whole_files(ark: Ark) -> None:
+    for key, value in FEATS.items():
+        kaldiio.save_mat(f"{key}.mat", value)
+    Path("parts.scp").write_text("utt0 utt0.mat\nutt1 cat utt1.mat |\nutt2 utt2.mat[0:2]\nutt3 feats.ark:5[1:2]\n")
+    expected = "parts.scp: utt3: the archive has another key at the offset: 'utt0 '"
+    assert ark("check parts.scp", 1).out.replace("feats.ark:5", "parts.scp").splitlines() == [
+        expected, "parts.scp: 4 entries read, 1 problem",
+    ]  # fmt: skip
+
+
 def test_check_of_a_valid_set_finds_nothing(ark: Ark) -> None:
     assert ark("check feats.scp feats.ark").out.count("3 entries read, no problem found") == 2
 
@@ -309,6 +325,20 @@ def test_stat_counts_what_it_cannot_read(ark: Ark) -> None:
     assert ark("stat feats.ark", 1).out.startswith("feats.ark: 2 entries, 1 unreadable\n")
     statistics = json.loads(ark("stat --json feats.ark", 1).out)
     assert (statistics["entries"], statistics["unreadable"]) == (2, 1)
+
+
+def test_stat_of_vectors_and_of_matrices_with_other_columns(ark: Ark) -> None:
+    with io_ark.writer("ark:vectors.ark") as writer:
+        for key, values in ("a", [1, 2, 3]), ("b", [6, 8]):
+            writer[key] = np.array(values, np.float32)
+    columns = json.loads(ark("stat --json vectors.ark").out)["columns"]
+    assert list(columns) == ["1"] and (columns["1"]["mean"], columns["1"]["max"]) == ([4], [8])
+    of_other_columns()
+    lines = ark("stat feats.ark").out.splitlines()
+    assert [line for line in lines if line.startswith("  entries")] == [
+        "  entries with 4 columns:", "  entries with 5 columns:",
+    ]  # fmt: skip
+    assert len(lines) == 3 + 2 + 4 + 2 + 5 + 1 and lines[-1] == "  constant: columns 0, 1, 2, 3, 4"
 
 
 def test_stat_of_audio_and_words(ark: Ark) -> None:

@@ -740,6 +740,10 @@ def test_folder_that_cannot_be_read_does_not_count_as_empty(ark: Ark, monkeypatc
 
 def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
     pytest.importorskip("lhotse")
+    os.mkfifo("fifo.jsonl")
+    assert ark("convert feats.ark fifo.jsonl", 2).err == (
+        "ark: fifo.jsonl: is not a regular file: choose another target for the manifest\n"
+    )
     kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
     ark("convert feats.ark o.train.jsonl.gz")
     ark("convert other.ark o.dev.jsonl.gz")

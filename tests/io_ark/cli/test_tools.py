@@ -160,6 +160,7 @@ def test_colours_and_pager_are_used_on_a_terminal_only() -> None:
     assert "\x1b[" not in subprocess.run([*ARK, "ls", "feats.scp"], capture_output=True, text=True, check=True).stdout
     assert "PAGED \x1b[36mutt0" in in_terminal("ls", "feats.scp", PAGER="sed 's/^/PAGED /'")
     assert "PAGED" not in in_terminal("ls", "--json", "feats.scp", PAGER="sed 's/^/PAGED /'")
+    assert "\x1b[36mutt0\x1b[0m" in in_terminal("ls", "feats.scp", PAGER="no-such-pager")
 
 
 def test_leaving_the_pager_early_is_no_error() -> None:

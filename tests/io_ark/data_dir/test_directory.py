@@ -191,6 +191,12 @@ def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
     assert data.utt2dur() == {"u1": 0.3, "u2": 0.6, "u3": 0.4}
     whole = data.to_whole_recordings(tmp_path / "whole").validate()
     assert dict(whole.text) == {"r1": "a b", "r2": "c"} and "segments" not in whole
+    part = data.filter(tmp_path / "part", ["u3", "u1"])
+    assert dict(part.text) == {"u1": "b", "u3": "c"} and part.audio.keys() == {"u1", "u3"}
+    Path(data.path, "segments").write_text("u1 r1 0.2 0.5\nu2 r1\n")
+    with pytest.raises(DataDirError, match=r"cut/segments:2: u2: expected a segment, its recording, start and end"):
+        data.to_whole_recordings(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize(

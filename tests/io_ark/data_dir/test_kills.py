@@ -409,7 +409,9 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
 @pytest.mark.parametrize(("change", "mode"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
 def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: int) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    with locked(str(tmp_path / "none"), str(tmp_path), change=change):
+    (tmp_path / "link").symlink_to(".")
+    names = str(tmp_path / "none"), f"{tmp_path}/link/", str(tmp_path)
+    with locked(*names, change=change, read=names):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         if not change:

@@ -23,6 +23,42 @@ validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad i
 
 
 @pytest.mark.parametrize(
+    ("command", "said"),
+    [("perturb_data_dir_speed.sh 0.9 data out", "sox: command not found\n"),
+     ("resample_data_dir.sh 8000 data", "Could not find sox in PATH\n")],
+)  # fmt: skip
+def test_missing_sox_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    directory(tmp_path / "data")
+    name, *argv = command.split()
+    say = Printer(name)
+    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == 1
+    advice = "sox is missing, and the commands in wav.scp will call it: install sox"
+    assert capfd.readouterr() == (said, f"{name}: {advice}\n") and not Path("out").exists()
+
+
+def test_arguments_after_two_dashes_are_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory(tmp_path / "--data")
+    assert scripts.run_data_command(["info", "--", "--data"]) == 0
+    assert capfd.readouterr().out == "<DataDir --data: 3 utterances, 1 speakers, utt2spk spk2utt text wav.scp>\n"
+    assert scripts.run_data_command(["subset", "--first", "--", "--data", "2", "--part"]) == 0
+    assert Path("--part/utt2spk").read_text() == "u0000 s\nu0001 s\n"
+
+
+def test_closed_pipe_ends_a_script_without_a_message(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def write(*_: object) -> int:
+        raise BrokenPipeError
+
+    assert scripts.run_protected(Printer("x.sh"), write) == 141
+    assert scripts.run_protected(Printer("x.sh"), lambda: 7) == 7
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
     ("command", "files", "out", "error", "status", "written"),
     [
         ("fix_data_dir.sh none", {}, "fix_data_dir.sh: no such directory none\n", "", 1, ""),
