@@ -137,22 +137,24 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
-    tables with the same order need little memory.
+    tables with the same order need little memory. Entries with the same key are paired in order.
     """
-    waiting: tuple[dict[str, StoredEntry], dict[str, StoredEntry]] = ({}, {})
+    waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
             if entry is None:
                 continue
-            partner = waiting[1 - side].pop(entry.key, None)
+            partner, *others = waiting[1 - side].pop(entry.key, [None])
+            if others:
+                waiting[1 - side][entry.key] = others
             if partner is None:
-                waiting[side][entry.key] = entry
+                waiting[side].setdefault(entry.key, []).append(entry)
             elif side:
                 yield entry.key, partner, entry
             else:
                 yield entry.key, entry, partner
-    yield from ((key, entry, None) for key, entry in waiting[0].items())
-    yield from ((key, None, entry) for key, entry in waiting[1].items())
+    yield from ((key, entry, None) for key, entries in waiting[0].items() for entry in entries)
+    yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:

@@ -154,7 +154,17 @@ def test_100_differences_are_printed(count: int, ark: Ark) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "pairs"),
-    [("ab", "ab", "aa bb"), ("ab", "ba", "aa bb"), ("a", "abc", "aa -b -c"), ("abc", "c", "cc a- b-"), ("", "a", "-a")],
+    [
+        ("ab", "ab", "aa bb"),
+        ("ab", "ba", "aa bb"),
+        ("a", "abc", "aa -b -c"),
+        ("abc", "c", "cc a- b-"),
+        ("", "a", "-a"),
+        ("aab", "ba", "aa bb a-"),
+        ("ba", "aab", "aa bb -a"),
+        ("aab", "baa", "aa aa bb"),
+        ("aaa", "a", "aa a- a-"),
+    ],
 )
 def test_keys_are_paired_in_any_order(first: str, second: str, pairs: str) -> None:
     tables = [[StoredEntry(key, name, "") for key in keys] for name, keys in (("1", first), ("2", second))]

@@ -344,7 +344,16 @@ def test_volumes_are_written_and_read(tmp_path: Path, monkeypatch: pytest.Monkey
         data.perturb_volume(reco2vol="factors")
     with pytest.raises(DataDirError, match=r"^none/volumes: No such file or directory: nothing was changed"):
         data.perturb_volume(write_reco2vol="none/volumes")
-    assert Path("data/wav.scp").read_text() == text
+    volumes_before = Path("volumes").read_bytes()
+    Path("factors").write_text("a 1\nb 1\nc 1\nd 1\n")
+
+    def refuse(_: object) -> None:
+        raise DataDirError("refused")
+
+    monkeypatch.setattr(perturb.Stage, "commit", refuse)
+    with pytest.raises(DataDirError, match="refused"):
+        data.perturb_volume(reco2vol="factors", write_reco2vol="volumes")
+    assert Path("data/wav.scp").read_text() == text and Path("volumes").read_bytes() == volumes_before
     assert sorted(os.listdir()) == ["copy", "data", "factors", "volumes"]
 
 
