@@ -144,15 +144,15 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
         for side, entry in enumerate(row):
             if entry is None:
                 continue
-            partner, *others = waiting[1 - side].pop(entry.key, [None])
-            if others:
-                waiting[1 - side][entry.key] = others
-            if partner is None:
+            partners = waiting[1 - side].pop(entry.key, [])
+            if partners[1:]:
+                waiting[1 - side][entry.key] = partners[1:]
+            if not partners:
                 waiting[side].setdefault(entry.key, []).append(entry)
             elif side:
-                yield entry.key, partner, entry
+                yield entry.key, partners[0], entry
             else:
-                yield entry.key, entry, partner
+                yield entry.key, entry, partners[0]
     yield from ((key, entry, None) for key, entries in waiting[0].items() for entry in entries)
     yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
 
