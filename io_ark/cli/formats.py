@@ -102,7 +102,7 @@ class Format:
             yield entry
 
 
-def find_format(name: str, format_name: str = "") -> Format | None:
+def find_format(name: str, format_name: str) -> Format | None:
     """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
 
     Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending.

@@ -1056,4 +1056,4 @@ def test_format_option_wins_over_the_ending(ark: Ark) -> None:
     ark("convert --from=npz --compress data c.ark")
     assert ark("ls c.ark").out.count("compressed: 1 byte per value") == 3
     assert "the format 'npzz' is unknown: choose from ark, npz" in ark("convert --to=npzz feats.ark data", 2).err
-    assert find_format("feats.ark") is None
+    assert find_format("feats.ark", "") is None

@@ -97,6 +97,7 @@ def test_nan_and_infinities_equal_only_themselves() -> None:
 
 def test_words_audio_and_rates_are_compared() -> None:
     assert compare("a", "anna", "anna").is_none
+    assert compare("a", np.zeros((9, 1)), np.ones((9, 1))).worst_frames == [(0, 1), (1, 1), (2, 1)]
     assert compare("a", "anna", "ben").reason == "'anna' and 'ben'"
     samples = np.arange(6, dtype=np.int16).reshape(1, 6)
     assert compare("a", Wave(8000.0, samples), Wave(8000.0, samples + np.int16(1))).largest == 1

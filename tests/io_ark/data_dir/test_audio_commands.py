@@ -65,6 +65,30 @@ def test_every_job_leaves_the_same_audio(job: str, part: int, tmp_path: Path, mo
     assert set(os.listdir()) - before == {"data-out"}
 
 
+@pytest.mark.parametrize(("speeds", "is_renamed"), [(["1.0"], False), (["1.0", "0.5"], True)])
+def test_only_another_speed_changes_names_and_durations(
+    tmp_path: Path, speeds: list[str], is_renamed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    files = {
+        "utt2spk": "a s\nb s\n",
+        "wav.scp": "a a.wav\nb b.wav\n",
+        "utt2dur": "a 1\nb 2\n",
+        "reco2dur": "a 1\nb 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "data" / name).write_text(text)
+    make_speed_directory(tmp_path / "data", tmp_path / "out", speeds)
+    added = {"utt2spk": "sp0.5-a sp0.5-s\nsp0.5-b sp0.5-s\n", "utt2dur": "sp0.5-a 2\nsp0.5-b 4\n"}
+    added["reco2dur"] = added["utt2dur"]
+    added["wav.scp"] = "".join(f"sp0.5-{key} sox -t wav {key}.wav -t wav - speed 0.5 |\n" for key in "ab")
+    expected = {name: text + added[name] * is_renamed for name, text in files.items()}
+    expected["spk2utt"] = "s a b\n" + "sp0.5-s sp0.5-a sp0.5-b\n" * is_renamed
+    if is_renamed:
+        expected["utt2uniq"] = "a a\nb b\nsp0.5-a a\nsp0.5-b b\n"
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == expected
+
+
 def test_the_dump_reads_every_name_without_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("soundfile")
     monkeypatch.chdir(tmp_path)
