@@ -220,6 +220,26 @@ def test_utterances_of_a_speaker_are_not_evenly_spread(tmp_path: Path, count: in
     assert keys(tmp_path / "out/utt2spk") == [*(f"s-{at}" for at in chosen.split()), "t-0"]
 
 
+def test_files_that_a_source_lacks_are_made_or_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = small(tmp_path / "one", utt2uniq="a x\nb y\nc z\n", segments="a r 0 1\nb r 1 2\nc r 2 3\n", mine="a 1\nc 3\n",
+                wav_scp="r r.wav\n", text="a x\nb x\nc x\n")  # fmt: skip
+    two = small(tmp_path / "two", utt2spk="d d\ne e\n", spk2utt="d d\ne e\n", wav_scp="d d.wav\ne e.wav\n",
+                utt2dur="d 1.5\ne 2\n", mine="e 2\nd 1\n")  # fmt: skip
+    run("combine_data.sh", "--extra-files", "mine yours utt2uniq", str(tmp_path / "out"), str(one), str(two))
+    captured = capsys.readouterr()
+    assert captured.err == f"combine_data.sh [info]: will generate missing segments for {two}\n"
+    assert captured.out.count("combined utt2uniq") == captured.out.count("combined mine") == 1
+    for name, what in ("text", "**not combining text as it does not exist everywhere**"), (
+        "yours", "not combining yours as it does not exist",
+    ):  # fmt: skip
+        assert f"combine_data.sh [info]: {what}\n" in captured.out and not (tmp_path / "out" / name).exists()
+    expected = {
+        "utt2uniq": "a x\nb y\nc z\nd d\ne e\n", "mine": "a 1\nc 3\nd 1\ne 2\n", "wav.scp": "d d.wav\ne e.wav\nr r.wav\n",
+        "segments": "a r 0 1\nb r 1 2\nc r 2 3\nd d 0 1.5\ne e 0 2\n",
+    }  # fmt: skip
+    assert {name: (tmp_path / "out" / name).read_text() for name in expected} == expected
+
+
 def test_frame_shift_without_features_is_combined(tmp_path: Path) -> None:
     folders = [full(tmp_path / "one"), full(tmp_path / "two")]
     for folder, shift in zip(folders, ("0.01", "0.02"), strict=True):

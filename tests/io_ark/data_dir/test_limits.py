@@ -48,6 +48,20 @@ def test_durations_of_frames_lack_the_overlap_of_windows(tmp_path: Path) -> None
     assert data.utt2dur() == {"u1": 1.015} and data.num_frames() == {"u1": 100}
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_lengths_of_parts_are_joined_in_order(tmp_path: Path, parts: int) -> None:
+    for at in range(1, 4):
+        io_ark.save(str(tmp_path / f"{at}.mat"), np.zeros((10 * at, 2), np.float32))
+        io_ark.save(str(tmp_path / f"{at}.wav"), Wave(8000.0, np.zeros((1, 8000 * at), np.int16)))
+    feats, audio = ("".join(f"u{at} {tmp_path}/{at}.{end}\n" for at in (1, 2, 3)) for end in ("mat", "wav"))
+    data = make(tmp_path / "data", 3, wav_scp=audio, feats_scp=feats)
+    durations.get_utt2num_frames(quiet(), data.path, nj=parts)
+    assert Path(data.file("utt2num_frames")).read_text() == "u1 10 \nu2 20 \nu3 30 \n"
+    durations.get_utt2dur(quiet(), data.path, nj=parts)
+    assert Path(data.file("utt2dur")).read_text() == "u1 1 \nu2 2 \nu3 3 \n"
+    assert len(list(Path(data.path).glob("split*utt/*/utt2dur"))) == parts
+
+
 def test_frames_of_durations_are_not_whole_windows(tmp_path: Path) -> None:
     data = make(tmp_path / "data", 3, utt2dur="u1 1.0\nu2 0.0249\nu3 0.0251\n")
     durations.get_utt2num_frames(quiet(), data.path)

@@ -183,6 +183,18 @@ def test_launcher_of_a_newer_version_has_one_line(capfd: Any, monkeypatch: pytes
     assert error.count("\n") == 1 and "has no new_script.sh: upgrade it" in error
 
 
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    for name, said in (
+        ("file", "^file: is not a directory: choose another name, or move it away$"),
+        ("file/utils", "^file/utils: Not a directory: nothing was changed$"),
+    ):
+        with pytest.raises(DataDirError, match=said):
+            install(name)
+    assert Path("file").read_text() == "mine" and os.listdir() == ["file"]
+
+
 def test_install_counts_scripts(tmp_path: Path, capfd: Any) -> None:
     assert run_data_command(["install", str(tmp_path / "utils")]) == 0
     assert f"wrote {len(SCRIPTS)} scripts into " in capfd.readouterr().out
