@@ -23,6 +23,7 @@ from io_ark.cli import ark as program
 from io_ark.cli import describe, listing
 from io_ark.cli.ark import main
 from io_ark.codecs.wave import Wave
+from io_ark.models.acoustic import Network
 from tests.support.ark_program import Ark
 from tests.support.codec_tools import archive_bytes
 
@@ -178,6 +179,17 @@ def test_show_of_a_damaged_entry_is_its_error(ark: Ark) -> None:
     cut_short()
     for name in "feats.scp", "feats.ark":
         assert "utt2: ends too early: expected 112 more bytes" in ark(f"show {name} utt2", 2).err
+
+
+def test_fields_are_described_one_on_a_line() -> None:
+    fields = {
+        "a": np.array([[1, 2.5]]), "empty": np.zeros((0, 2)), "raw": b"xyz", "words": ["x"], "pair": (1, 2), "n": 5,
+        "text": "a\x1b", "net": Network(b"<Nnet3>\nnode a\nnode b\n\nrest", True),
+    }  # fmt: skip
+    assert list(describe.describe_fields(fields)) == [
+        "a: float64 1 x 2, 1 to 2.5", "empty: float64 0 x 2", "raw: 3 bytes", "words: 1", "pair: 2", "n: 5",
+        "text: a\\x1b", "net: Network('Nnet3', 27 bytes)", "  data: 27 bytes", "  is_binary: True", "  node a", "  node b",
+    ]  # fmt: skip
 
 
 def test_check_reads_commands_and_whole_files(ark: Ark) -> None:

@@ -40,6 +40,23 @@ def test_missing_sox_is_named(
     assert capfd.readouterr() == (said, f"{name}: {advice}\n") and not Path("out").exists()
 
 
+def test_carriage_returns_are_removed_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = directory(tmp_path / "data")
+    (data / "text").write_bytes(b"u0000 x\r\nu0001 a\rb\nu0002 y\r\n")
+    (data / "utt2uniq").write_bytes(b"u0002 x\r\nu0001 y\r\nu0000 z\r\n")
+    assert scripts.run_data_command(["fix", "data"]) == 1
+    assert "data/text:1: u0000: ends with a carriage return: " in capfd.readouterr().err
+    assert scripts.run_data_command(["fix", "--strip-cr", "data"]) == 0
+    said = [line for line in capfd.readouterr().out.splitlines() if "carriage" in line]
+    assert said == [
+        f"kaldi-compat data fix: removed {n} carriage returns from data/{name}"
+        for n, name in ((2, "text"), (3, "utt2uniq"))
+    ]
+    assert (data / "text").read_bytes() == b"u0000 x\nu0001 a\rb\nu0002 y\n"
+    assert (data / "utt2uniq").read_bytes() == b"u0000 z\nu0001 y\nu0002 x\n"
+
+
 def test_arguments_after_two_dashes_are_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "--data")
