@@ -188,7 +188,8 @@ def test_fields_are_described_one_on_a_line() -> None:
     }  # fmt: skip
     assert list(describe.describe_fields(fields)) == [
         "a: float64 1 x 2, 1 to 2.5", "empty: float64 0 x 2", "raw: 3 bytes", "words: 1", "pair: 2", "n: 5",
-        "text: a\\x1b", "net: Network('Nnet3', 27 bytes)", "  data: 27 bytes", "  is_binary: True", "  node a", "  node b",
+        "text: a\\x1b", "net: Network('Nnet3', 27 bytes)", "  data: 27 bytes", "  is_binary: True", "  node a",
+        "  node b",
     ]  # fmt: skip
 
 

@@ -833,7 +833,8 @@ def test_values_of_a_map_are_replaced_and_named(
 @pytest.mark.parametrize(
     "options",
     ["-j 2 1", "--one-based -j 2 2", "-j 2 2 --one-based", "--utt2spk=pairs --one-based -j 2 2",
-     "-j 2 2 --utt2spk=pairs --one-based", "--one-based -j 2 2 --utt2spk=pairs"],
+     "-j 2 2 --utt2spk=pairs --one-based", "--one-based -j 2 2 --utt2spk=pairs",
+     "--one-based --utt2spk=pairs -j 2 2"],
 )  # fmt: skip
 def test_options_of_a_part_stand_in_any_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, options: str
