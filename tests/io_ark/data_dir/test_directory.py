@@ -158,6 +158,7 @@ def test_missing_files_are_not_named(data: DataDir) -> None:
 def test_copies_parts_and_joins_have_other_names(data: DataDir) -> None:
     copied = data.copy("data/copy", utt_prefix="a-", spk_prefix="a-", utt_suffix=".x")
     assert copied.utterances()[0] == "a-s0-0.x" and copied.utt2spk["a-s2-5.x"] == "a-s2"
+    assert "utt2uniq" not in copied and len(Path(copied.path, ".backup/utt2uniq").read_text().splitlines()) == 6
     assert [len(part) for part in data.split(2)] == [4, 2]
     assert [len(part) for part in data.split(4, per_utt=True)] == [2, 2, 1, 1]
     assert DataDir.combine("data/both", data, copied).utterances() == sorted(data.utterances() + copied.utterances())

@@ -813,6 +813,10 @@ def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path) -> None:
     run("perturb_data_dir_speed_3way.sh", str(data), str(tmp_path / "out"))
     assert keys(tmp_path / "out/utt2spk") == keys(tmp_path / "out/text") == keys(tmp_path / "out/wav.scp")
     assert keys(tmp_path / "out/text") == ["a", "c", "sp0.9-a", "sp0.9-c", "sp1.1-a", "sp1.1-c"]
+    assert keys(tmp_path / "out/spk2utt") == keys(tmp_path / "out/utt2spk")
+    run("perturb_data_dir_speed_3way.sh --include-spk-prefix false", str(data), str(tmp_path / "same"))
+    assert keys(tmp_path / "same/utt2spk") == ["a", "a-sp0.9", "a-sp1.1", "c", "c-sp0.9", "c-sp1.1"]
+    assert keys(tmp_path / "same/spk2utt") == ["a", "c"]
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,7 @@ TOLD: dict[str, tuple[str, int]] = {
     "remove_dup_utts.sh 2 none rest": ("remove_dup_utts.sh: Invalid input directory none\n", 1),
     "remove_dup_utts.sh 1 data rest": ("remove_dup_utts.sh: invalid max-count '1'\n", 1),
     "split_data.sh data 1": ("", 0),
+    "split_data.sh ./data 1": ("", 0),
     "split_data.sh uneven 1": (
         "** split_data.sh: warning, #lines is (utt2spk,feats.scp) is (3,1); you can \n"
         "**  use utils/fix_data_dir.sh uneven to fix this.\n"
@@ -871,6 +872,13 @@ def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
         error = capfd.readouterr().err
         assert f"there is no command {name!r}: choose from " in error and "install" in error
         assert error.count("\n") == 1 and ", ," not in error
+
+
+def test_help_has_the_default_of_each_option(capfd: Any) -> None:
+    assert run_data_command(["utt2dur", "--help"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["--frame-shift", "--nj", "--read-entire-file", "--cmd"]
+    assert [line.rpartition(" (default: ")[2] for line in lines[1:]] == ["'0.01')", "4)", "false)", "'')"]
 
 
 def test_help_is_printed_on_the_stream_of_the_program(capfd: Any) -> None:
