@@ -298,6 +298,8 @@ def test_second_signal_is_not_delayed() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    with scripts.ending_in_order():
+        assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
 
