@@ -87,6 +87,7 @@ def test_table_survives_the_way_there_and_back(target: str, ark: Ark) -> None:
         ("feats.ark", "ark,scp:o.ark,feats.ark"),
         ("feats.scp", "feats.scp"),
         ("feats.scp", "feats.ark"),
+        ("feats.ark", "feats.scp"),
         ("scp:feats.scp", "ark:hard.ark"),
         ("long.scp", "feats.ark"),
         ("o.npz", "o.npz"),
