@@ -420,6 +420,7 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
         ["text", "x"],
         ["text", "", "x", ""],
         ["text"],
+        ["text", "", "utt2dur"],
         [f".text.{stage._MACHINE}.1.2.tmp", "utt2spk"],
         [".backup/text", ""],
         ["text", ".backup/text"],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.data_dir import scripts
+from io_ark.data_dir import DataDirError, scripts
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
 from tests.io_ark.data_dir.test_scripts import directory
@@ -55,6 +55,15 @@ def test_carriage_returns_are_removed_and_counted(tmp_path: Path, monkeypatch: p
     ]
     assert (data / "text").read_bytes() == b"u0000 x\nu0001 a\rb\nu0002 y\n"
     assert (data / "utt2uniq").read_bytes() == b"u0000 z\nu0001 y\nu0002 x\n"
+
+
+def test_closed_standard_error_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    def fail() -> int:
+        raise DataDirError("is bad", "file", status=3)
+
+    monkeypatch.setattr(sys, "stderr", None)
+    assert scripts.run_protected(Printer("x.sh"), fail) == 3
+    assert capfd.readouterr() == ("", "")
 
 
 def test_arguments_after_two_dashes_are_no_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
