@@ -44,6 +44,8 @@ that cannot be opened.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
+    if sys.stderr is None:  # The shell closed it (2>&-).
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  It stays open until the process ends.
     if sys.stdout is None:
         print("ark: standard output: is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2

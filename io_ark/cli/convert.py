@@ -178,9 +178,9 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
             except FormatError as error:
                 error.file = entry.where
                 raise
-            continue
-        numbers = None if hasattr(value, "duration") else entry.numbers
-        yield entry.key, value if entry.error is not None or numbers is None else numbers
+        else:
+            numbers = None if hasattr(value, "duration") else entry.numbers
+            yield entry.key, value if entry.error is not None or numbers is None else numbers
 
 
 def _make_wspecifier(name: str) -> str:

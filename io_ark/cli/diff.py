@@ -30,7 +30,8 @@ class Difference:
 
     key: str
     reason: str = ""  # Reason why numbers cannot be compared, such as different shapes. Empty if they were compared.
-    largest: float = 0.0  # Largest absolute difference. Infinite if only one of two values is finite or NaN.
+    # Largest absolute difference. Infinite if only one of two values is finite or NaN, or if there is a reason.
+    largest: float = 0.0
     mean: float = 0.0  # Mean of the finite absolute differences.
     place: tuple[int, ...] = ()  # Index of the largest difference.
     worst_frames: list[tuple[int, float]] = field(default_factory=list)  # Rows and their largest differences.
@@ -39,11 +40,16 @@ class Difference:
     @property
     def is_none(self) -> bool:
         """True if the entries are equal."""
-        return not self.reason and self.largest == 0
+        return self.largest == 0
 
     def exceeds(self, tolerance: float) -> bool:
         """Return True if the entries differ by more than the tolerance."""
-        return bool(self.reason) or self.largest > tolerance
+        return self.largest > tolerance
+
+
+def _refuse(key: str, reason: str) -> Difference:
+    """Return the difference of objects that cannot be compared by numbers."""
+    return Difference(key, reason, np.inf)
 
 
 def diff(arguments: argparse.Namespace) -> int:
@@ -72,7 +78,7 @@ def diff(arguments: argparse.Namespace) -> int:
             continue
         compared += 1
         if error := one.error or other.error:
-            difference = Difference(key, f"unreadable: {error}", np.inf)
+            difference = _refuse(key, f"unreadable: {error}")
         else:
             difference = compare(key, one.value, other.value, arguments.worst)
         if not difference.reason:
@@ -131,22 +137,24 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
-    tables with the same order need little memory.
+    tables with the same order need little memory. Entries with the same key are paired in order.
     """
-    waiting: tuple[dict[str, StoredEntry], dict[str, StoredEntry]] = ({}, {})
+    waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
             if entry is None:
                 continue
-            partner = waiting[1 - side].pop(entry.key, None)
-            if partner is None:
-                waiting[side][entry.key] = entry
+            partners = waiting[1 - side].pop(entry.key, [])
+            if partners[1:]:
+                waiting[1 - side][entry.key] = partners[1:]
+            if not partners:
+                waiting[side].setdefault(entry.key, []).append(entry)
             elif side:
-                yield entry.key, partner, entry
+                yield entry.key, partners[0], entry
             else:
-                yield entry.key, entry, partner
-    yield from ((key, entry, None) for key, entry in waiting[0].items())
-    yield from ((key, None, entry) for key, entry in waiting[1].items())
+                yield entry.key, entry, partners[0]
+    yield from ((key, entry, None) for key, entries in waiting[0].items() for entry in entries)
+    yield from ((key, None, entry) for key, entries in waiting[1].items() for entry in entries)
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
@@ -160,14 +168,14 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
     kinds = describe_kind(one), describe_kind(other)
     if isinstance(one, Wave) and isinstance(other, Wave):
         if one.sample_frequency != other.sample_frequency:
-            return Difference(key, f"{kinds[0]} and {kinds[1]}", np.inf)
+            return _refuse(key, f"{kinds[0]} and {kinds[1]}")
         one, other = one.samples.T, other.samples.T
     first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
     a, b = first.numbers, second.numbers
     if a is None or b is None:
         return _compare_parts(key, one, other, worst)
     if a.shape != b.shape:
-        return Difference(key, f"shape {format_shape(first)} and {format_shape(second)}", np.inf)
+        return _refuse(key, f"shape {format_shape(first)} and {format_shape(second)}")
     return _compare_numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
 
 
@@ -178,20 +186,21 @@ def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
     with the largest differences to return.
     """
     if type(one) is not type(other):
-        return Difference(key, f"{_shorten(one)} and {_shorten(other)}", np.inf)
+        return _refuse(key, f"{_shorten(one)} and {_shorten(other)}")
     largest = Difference(key)
     for mine, theirs in zip_longest(_iterate_parts(one), _iterate_parts(other)):
         name, value = mine or theirs
-        if mine is None or theirs is None or theirs[0] != name:
-            return Difference(key, f"{name} is a part of only one of the objects", np.inf)
+        name = name.removeprefix(".")
+        if mine is None or theirs is None or theirs[0] != mine[0]:
+            return _refuse(key, f"{name} is a part of only one of the objects")
         first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", theirs[1]).numbers
         if first is None or second is None or isinstance(value, int):
             if type(value) is not type(theirs[1]) or value != theirs[1]:
                 place = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
                 pair = (value, theirs[1]) if place else (one, other)
-                return Difference(key, f"{place}{_shorten(pair[0])} and {_shorten(pair[1])}", np.inf)
+                return _refuse(key, f"{place}{_shorten(pair[0])} and {_shorten(pair[1])}")
         elif first.shape != second.shape:
-            return Difference(key, f"{name}: shape {first.shape} and {second.shape}", np.inf)
+            return _refuse(key, f"{name}: shape {first.shape} and {second.shape}")
         else:
             difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
             largest = max(largest, replace(difference, part=name), key=attrgetter("largest"))
@@ -199,26 +208,26 @@ def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
 
 
 def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of all numbers, arrays and words at any depth of an object."""
+    """Yield the names, such as ``.means``, and values of all numbers, arrays and words at any depth of an object."""
     waiting = [("", value)]
     while waiting:
         name, part = waiting.pop()
         inner: Iterable[tuple[str, Any]]
         if isinstance(part, CompressedMatrix):
-            yield name.removeprefix("."), part.to_array()
+            yield name, part.to_array()
             continue
         if is_dataclass(part):
             inner = [(f".{member.name}", getattr(part, member.name)) for member in fields(part)]
         elif isinstance(part, tuple) and hasattr(part, "_fields"):
             inner = [(f".{field_name}", member) for field_name, member in zip(part._fields, part, strict=True)]
         elif isinstance(part, dict):
-            yield f"{name}.length".removeprefix("."), len(part)
+            yield f"{name}.length", len(part)
             inner = [(f"[{key!r}]", member) for key, member in part.items()]
         elif isinstance(part, list | tuple):
-            yield f"{name}.length".removeprefix("."), len(part)
+            yield f"{name}.length", len(part)
             inner = [(f"[{index}]", member) for index, member in enumerate(part)]
         else:
-            yield name.removeprefix("."), part
+            yield name, part
             continue
         waiting += [(name + step, member) for step, member in reversed(list(inner))]
 

@@ -126,7 +126,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
                     yield line
 
         with open_input(table.rxfilename, access=access) as opened:
-            entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access), None)
+            entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access, False), None)
     if entry is None:
         if invalid_lines:  # An invalid line may have the key.
             raise invalid_lines[0]
@@ -168,7 +168,7 @@ def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
 
 
 def _iterate_script(
-    lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False
+    lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
     """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
     recording, codec = _make_codecs(info_only)

@@ -102,7 +102,7 @@ class Format:
             yield entry
 
 
-def find_format(name: str, format_name: str = "") -> Format | None:
+def find_format(name: str, format_name: str) -> Format | None:
     """Return the format ``format_name``, or if it is "", the format for the ending of the file name ``name``.
 
     Return None for a Kaldi table: the format "ark", a specifier, a command, or a name with another ending.
@@ -230,7 +230,7 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
         target: Any = stack.enter_context(path.open("wb"))
         if path.is_char_device():  # ZipFile would rely on the position in /dev/null, which is always 0.
             target = SimpleNamespace(write=target.write, flush=target.flush)
-        archive = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
+        archive = stack.enter_context(zipfile.ZipFile(target, "w"))
 
         def put(key: str, array: Array) -> None:
             if len(f"{key}.npy".encode()) > 65535:
@@ -321,7 +321,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
-    with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
+    with _open_foreign(lambda: h5py.File(path), path) as file:
         names, groups = list(file), set()
         while names:
             name = names.pop(0)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TextIO, TypeVar
 
 Item = TypeVar("Item")
 
@@ -31,10 +31,10 @@ def color_text(text: str, *names: str) -> str:
     return f"\x1b[{';'.join(COLORS[name] for name in names)}m{text}\x1b[0m"
 
 
-def _is_terminal(stream: Any) -> bool:
+def _is_terminal(stream: TextIO) -> bool:
     try:
-        return bool(stream.isatty())
-    except (AttributeError, ValueError):
+        return stream.isatty()
+    except (AttributeError, ValueError):  # The stream is None or closed.
         return False
 
 
@@ -50,7 +50,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
         return
     environment = {"LESS": "FRX", **os.environ}  # `less` exits if the output fits on the screen, and shows colors.
     try:
-        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, text=True, errors="surrogateescape")
+        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, errors="surrogateescape")
     except OSError:
         yield
         return
@@ -70,7 +70,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
 
 def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
     """Yield items, and show progress on standard error: on a terminal a tqdm bar (if installed), else regular lines."""
-    if sys.stderr.isatty():
+    if _is_terminal(sys.stderr):
         try:
             from tqdm import tqdm
         except ModuleNotFoundError:

@@ -118,7 +118,6 @@ class _Fix:
         if paths_before != (self.stage.find("utt2spk"), self.stage.find("segments")):
             self.filter_speakers()
             self.filter_recordings()
-            self.make_spk2utt()
 
     def check(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a channel in segments.

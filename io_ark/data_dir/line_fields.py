@@ -69,7 +69,7 @@ def has_single_spaces(chunk: bytes) -> bool:
     )
 
 
-def sort_unique_values(file: str, number: int, *, awk: bool = True) -> list[bytes]:
+def sort_unique_values(file: str, number: int, *, awk: bool) -> list[bytes]:
     """Return the distinct values of field ``number`` of a file, sorted. Fields are counted from 1."""
     values: set[bytes] = set()
     for chunk in read_chunks(file):

@@ -19,7 +19,7 @@ def select_lines(
     *,
     number: int = 1,
     exclude: bool = False,
-    refuse: Callable[[int], object] = lambda line: None,
+    refuse: Callable[[int], object],
 ) -> tuple[int, int]:
     """Write the lines of a file whose field is one of the keys. With ``exclude``, write the other lines.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -356,7 +357,8 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    with Stage(folder, say) as stage:  # This may first finish the change of a killed job, which has changed the volume.
+    # The stage may first finish the change of a killed job, which has changed the volume.
+    with contextlib.ExitStack() as after_commit, Stage(folder, say) as stage:
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
             return 0
@@ -365,22 +367,30 @@ def perturb_volume(
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
-            written = _write_beside(write_reco2vol, volumes)
-    if write_reco2vol:
-        os.replace(written, write_reco2vol)
+            after_commit.enter_context(_replacing(write_reco2vol, volumes))
     say(f"added volume perturbation to the data in {folder}")
     return 0
 
 
-def _write_beside(path: str, parts: Iterable[bytes]) -> str:
-    """Write a temporary file beside a file, and return its path. Raise DataDirError if this is impossible."""
+@contextlib.contextmanager
+def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
+    """Write a temporary file beside a file, and replace the file after this block. An error removes the temporary file.
+
+    Raises:
+        DataDirError: the temporary file cannot be written.
+    """
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as file:
-            file.writelines(parts)
-    except OSError as error:
-        raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
-    return temporary
+        try:
+            with open(temporary, "wb") as file:
+                file.writelines(parts)
+        except OSError as error:
+            raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
+        yield
+        os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(OSError):  # The file has replaced the other file, or could not be created.
+            os.unlink(temporary)
 
 
 def change_recordings(

@@ -60,7 +60,7 @@ class KeyList:
     def __init__(self, file: str, number: int = 1) -> None:
         self.file, self.field, self.unsorted, self.is_ended = file, number, 0, True
         if number == 2:
-            self.keys = sort_unique_values(file, 2)
+            self.keys = sort_unique_values(file, 2, awk=True)
             self.line_count = len(self.keys)
             return
         self.keys = []

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import wave
@@ -18,8 +19,11 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.cli import ark as program
+from io_ark.cli import describe, listing
 from io_ark.cli.ark import main
 from io_ark.codecs.wave import Wave
+from io_ark.models.acoustic import Network
 from tests.support.ark_program import Ark
 from tests.support.codec_tools import archive_bytes
 
@@ -42,6 +46,27 @@ def test_ls_prints_kind_shape_storage_and_location(ark: Ark) -> None:
     lines = columns(ark("ls feats.scp packed.ark").out)
     assert lines[1] == ["utt1", "matrix", "6 x 4", "float32", Path("feats.scp").read_text().split()[3]]
     assert lines[3][:4] == ["utt0", "matrix", "5 x 4", "compressed: 1 byte per value, 4 percentiles per column"]
+
+
+def test_ls_counts_the_entries_of_each_table(ark: Ark) -> None:
+    Path("words").write_text("a anna\n")
+    lines = ark("ls feats.scp words feats.ark")
+    assert len(lines.out.splitlines()) == 7
+    assert lines.err == "feats.scp: 3 entries\nwords: 1 entry\nfeats.ark: 3 entries\n"
+    assert ark("head -n 2 feats.scp").err == "feats.scp: 2 entries\n"
+    assert ark("grep 1 feats.scp words").err == "feats.scp: 1 entry\nwords: 0 entries\n"
+    assert ark("ls --json feats.scp").err == ""
+    cut_short()
+    assert ark("ls feats.scp words", 1).err == "feats.scp: 3 entries\nwords: 1 entry\n"
+    records = [json.loads(line) for line in ark("ls --json feats.scp", 1).out.splitlines()]
+    assert records[1] == {
+        "key": "utt1",
+        "kind": "matrix",
+        "shape": [6, 4],
+        "stored": "float32",
+        "where": "feats.ark:105",
+    }
+    assert records[2].keys() == {"key", "error"} and "utt2: ends too early" in records[2]["error"]
 
 
 def test_ls_of_audio_integers_and_words(ark: Ark) -> None:
@@ -82,6 +107,51 @@ def test_show_prints_the_numbers(name: str, ark: Ark) -> None:
     np.testing.assert_allclose(numbers, FEATS["utt2"].ravel(), atol=1e-6)
 
 
+@pytest.mark.parametrize(("columns", "is_whole"), [(20, True), (21, False)])
+def test_show_prints_up_to_100_numbers(columns: int, is_whole: bool, ark: Ark) -> None:
+    value = np.arange(7 * columns, dtype="f4").reshape(7, columns)[: 5 if is_whole else 7]
+    kaldiio.save_ark("feats.ark", {"utt1": value})
+    assert ("..." not in ark("show feats.ark utt1").out) == is_whole
+    rows = ark("show feats.ark utt1").out.splitlines()[1:]
+    assert len(rows) == (5 if is_whole else 7) and (is_whole or rows[0].split()[3:5] == ["2.", "..."])
+    assert "..." not in ark("show --all feats.ark utt1").out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(MemoryError("Unable to allocate 9 GiB"), "out of memory: Unable to allocate 9 GiB"),
+     (OSError(5, "Input/output error", "feats.ark"), "feats.ark: Input/output error"),
+     (OSError(5, "Input/output error"), "standard output: Input/output error"),
+     (ModuleNotFoundError("HDF5 files need h5py"), "HDF5 files need h5py")],
+)  # fmt: skip
+def test_errors_of_the_system_are_one_line(
+    error: Exception, said: str, ark: Ark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(program, "_discard_output", lambda: None)  # It would close the standard output of the test.
+    monkeypatch.setattr(listing, "ls", fail)
+    assert ark("ls feats.ark", 2).err == f"ark: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "converted"),
+    [
+        (np.float32(2.5), "float32", 2.5), (np.zeros(()), "scalar", 0.0),
+        (np.zeros((1, 1, 2)), "array 1 x 1 x 2", [[[0, 0]]]),
+        (np.array([[1, 2]], "i4"), "int matrix 1 x 2", [[1, 2]]), (np.array([1], "u1"), "int vector 1", [1]),
+        ("anna", "token", "anna"), ({"a": b"xyz", 1: None}, "dictionary", {"a": "3 bytes", "1": None}),
+        ([1, (True, -np.inf)], "list 2", [1, [True, "-inf"]]), (2 + 1j, "complex", "(2+1j)"),
+        (Wave(8000.0, np.array([[1, 2]], np.int16)), "audio 8000 Hz 1 x 2",
+         {"sample_frequency": 8000.0, "samples": [[1, 2]]}),
+    ],
+)  # fmt: skip
+def test_values_are_described_and_converted_to_json(value: object, kind: str, converted: object) -> None:
+    assert describe.describe_value(value) == kind
+    assert describe.convert_to_json(value) == converted
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [("feats.scp nobody", "feats.scp: nobody: the table does not have the key")]
@@ -103,6 +173,34 @@ def test_show_reads_only_the_object_of_the_key(ark: Ark) -> None:
     Path("piped.scp").write_text("utt0 touch ran; cat feats.ark |\n" + Path("feats.scp").read_text().split("\n")[1])
     assert "utt1: matrix 6 x 4" in ark("show piped.scp utt1").out
     assert not Path("ran").exists()
+
+
+def test_show_of_a_damaged_entry_is_its_error(ark: Ark) -> None:
+    cut_short()
+    for name in "feats.scp", "feats.ark":
+        assert "utt2: ends too early: expected 112 more bytes" in ark(f"show {name} utt2", 2).err
+
+
+def test_fields_are_described_one_on_a_line() -> None:
+    fields = {
+        "a": np.array([[1, 2.5]]), "empty": np.zeros((0, 2)), "raw": b"xyz", "words": ["x"], "pair": (1, 2), "n": 5,
+        "text": "a\x1b", "net": Network(b"<Nnet3>\nnode a\nnode b\n\nrest", True),
+    }  # fmt: skip
+    assert list(describe.describe_fields(fields)) == [
+        "a: float64 1 x 2, 1 to 2.5", "empty: float64 0 x 2", "raw: 3 bytes", "words: 1", "pair: 2", "n: 5",
+        "text: a\\x1b", "net: Network('Nnet3', 27 bytes)", "  data: 27 bytes", "  is_binary: True", "  node a",
+        "  node b",
+    ]  # fmt: skip
+
+
+def test_check_reads_commands_and_whole_files(ark: Ark) -> None:
+    for key, value in FEATS.items():
+        kaldiio.save_mat(f"{key}.mat", value)
+    Path("parts.scp").write_text("utt0 utt0.mat\nutt1 cat utt1.mat |\nutt2 utt2.mat[0:2]\nutt3 feats.ark:5[1:2]\n")
+    expected = "parts.scp: utt3: the archive has another key at the offset: 'utt0 '"
+    assert ark("check parts.scp", 1).out.replace("feats.ark:5", "parts.scp").splitlines() == [
+        expected, "parts.scp: 4 entries read, 1 problem",
+    ]  # fmt: skip
 
 
 def test_check_of_a_valid_set_finds_nothing(ark: Ark) -> None:
@@ -132,6 +230,16 @@ def key_twice() -> None:
     kaldiio.save_ark("feats.ark", {"utt1": FEATS["utt1"]}, scp="feats.scp", append=True)
 
 
+def without_rows() -> None:
+    with io_ark.writer("ark,scp:feats.ark,feats.scp") as writer:
+        for key, value in FEATS.items():
+            writer[key] = value if key != "utt1" else np.zeros((0, 0), np.float32)
+
+
+def keys_missing() -> None:
+    Path("feats.scp").write_text(Path("feats.scp").read_text().partition("\n")[0] + "\n")
+
+
 def key_missing() -> None:
     Path("feats.scp").write_text("".join(Path("feats.scp").read_text().splitlines(True)[:2]))
 
@@ -159,7 +267,9 @@ def empty() -> None:
         (not_finite, "utt1: 1 of 24 values are not finite, first at [2, 3]"),
         (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
         (key_twice, "utt1: duplicate key"),
+        (without_rows, "utt1: the matrix has no rows"),
         (key_missing, "feats.scp: the key utt2 of feats.ark is missing"),
+        (keys_missing, "feats.scp: 2 keys of feats.ark are missing, such as utt1"),
         (keys_swapped, "utt0: the archive has another key at the offset: 'utt1 '"),
         (in_another_order, "feats.ark: the keys are not in the order of feats.scp"),
         (empty, "feats.ark: has no entries"),
@@ -168,6 +278,19 @@ def empty() -> None:
 def test_check_reports_damage(damage: Callable[[], None], said: str, ark: Ark) -> None:
     damage()
     assert said in ark("check feats.scp feats.ark", 1).out
+
+
+@pytest.mark.parametrize(("count", "last"), [(100, "many.scp: 100 entries read, 100 problems"),
+                                              (101, "... and 1 more problems in many.scp")])  # fmt: skip
+def test_check_prints_the_first_100_problems(count: int, last: str, ark: Ark) -> None:
+    Path("many.scp").write_text("".join(f"k{number}\n" for number in range(count)))
+    assert ark("check many.scp", 1).out.splitlines()[100] == last
+    assert len(json.loads(ark("check --json many.scp", 1).out)["problems"]) == count
+
+
+def test_invalid_single_object_is_one_entry(ark: Ark) -> None:
+    Path("bad.mat").write_text(" [ 1 2 x\n 3 4 ]\nb 1 2\n")
+    assert ark("ls bad.mat", 1).out == "-\tunreadable\tbad.mat:7: a matrix in text: expected a number, found 'x'\n"
 
 
 @pytest.mark.parametrize(
@@ -210,6 +333,43 @@ def test_stat_prints_the_moments_of_each_column(ark: Ark) -> None:
     np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_stat_counts_what_it_cannot_read(ark: Ark) -> None:
+    cut_short()
+    assert ark("stat feats.ark", 1).out.startswith("feats.ark: 2 entries, 1 unreadable\n")
+    statistics = json.loads(ark("stat --json feats.ark", 1).out)
+    assert (statistics["entries"], statistics["unreadable"]) == (2, 1)
+
+
+def test_stat_of_vectors_and_of_matrices_with_other_columns(ark: Ark) -> None:
+    with io_ark.writer("ark:vectors.ark") as writer:
+        for key, values in ("a", [1, 2, 3]), ("b", [6, 8]):
+            writer[key] = np.array(values, np.float32)
+    columns = json.loads(ark("stat --json vectors.ark").out)["columns"]
+    assert list(columns) == ["1"] and (columns["1"]["mean"], columns["1"]["max"]) == ([4], [8])
+    of_other_columns()
+    lines = ark("stat feats.ark").out.splitlines()
+    assert [line for line in lines if line.startswith("  entries")] == [
+        "  entries with 4 columns:", "  entries with 5 columns:",
+    ]  # fmt: skip
+    assert len(lines) == 3 + 2 + 4 + 2 + 5 + 1 and lines[-1] == "  constant: columns 0, 1, 2, 3, 4"
+
+
+def test_stat_of_audio_and_words(ark: Ark) -> None:
+    with io_ark.writer("ark:wav.ark") as writer:
+        for key, count in ("a", 72000), ("b", 8000):
+            writer[key] = Wave(8000.0, np.array([[-1] * count, [3] * count], np.int16))
+    out = ark("stat wav.ark").out
+    assert "  audio: 10.00 s (0.00 h)\n  length: total 80000, 8000 to 72000, mean 40000.0, median 40000.0\n" in out
+    assert "constant: columns 0, 1\n" in out
+    statistics = json.loads(ark("stat --json wav.ark").out)
+    assert statistics["seconds"] == 10 and statistics["columns"]["2"]["mean"] == [-1, 3]
+    Path("words").write_text("a anna\n")
+    assert json.loads(ark("stat --json words").out) == {
+        "table": "words", "entries": 1, "unreadable": 0, "stored": {"text": 1}, "seconds": 0.0,
+        "lengths": {"total": 0, "smallest": 0, "largest": 0}, "columns": {},
+    }  # fmt: skip
+
+
 def test_stat_of_a_column_of_nan_is_nan(ark: Ark) -> None:
     with io_ark.writer("ark:nan.ark") as writer:
         writer["a"] = np.array([[1, np.nan], [1, np.nan]], np.float32)
@@ -242,20 +402,52 @@ def test_keys_that_are_not_utf8_are_printed_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "described"),
+    ("kind", "value", "described", "shown"),
     [
-        ("double-matrix", np.ones((2, 14)), "matrix\t2 x 14\tfloat64"),
-        ("matrix", np.ones((3, 2)), "matrix\t3 x 2\tfloat32"),
-        ("wave", Wave(8000.0, np.ones((1, 80), np.int16)), "audio 8000 Hz\t1 x 80\tWAV"),
-        ("vector", [1, 2, 3], "vector\t3\ttext"),
+        ("double-matrix", np.ones((2, 14)), "matrix\t2 x 14\tfloat64", "cmvn.ark: matrix 2 x 14\n[[1. 1."),
+        ("matrix", np.ones((3, 2)), "matrix\t3 x 2\tfloat32", "cmvn.ark: matrix 3 x 2\n[[1. 1.]\n"),
+        ("wave", Wave(8000.0, np.ones((1, 80), np.int16)), "audio 8000 Hz\t1 x 80\tWAV",
+         "cmvn.ark: audio 8000 Hz 1 x 80\n[[1 1 1"),
+        ("vector", [1, 2, 3], "vector\t3\ttext", "cmvn.ark: vector 3\n[1. 2. 3.]\n"),
     ],
-)
-def test_ls_of_a_single_object_says_so_and_shows_it(kind: Any, value: object, described: str, ark: Ark) -> None:
+)  # fmt: skip
+def test_ls_of_a_single_object_says_so_and_shows_it(
+    kind: Any, value: object, described: str, shown: str, ark: Ark
+) -> None:
     io_ark.save("cmvn.ark", value, kind=kind, binary="text" not in described)
     printed = ark("ls cmvn.ark")
     assert printed.out == f"-\t{described}\tcmvn.ark\n"
     assert printed.err == "cmvn.ark: is a single object, not a table: print it with `ark show cmvn.ark`\n"
-    ark("show cmvn.ark")
+    assert ark("show cmvn.ark").out.startswith(shown)
+    numbers = json.loads(ark("show --json cmvn.ark").out)
+    samples = value.samples.tolist() if isinstance(value, Wave) else np.asarray(value).tolist()
+    assert numbers["where"] == "cmvn.ark"
+    assert (numbers["value"]["samples"] if isinstance(value, Wave) else numbers["value"]) == samples
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("ls {}", 2), ("check {}", 1), ("stat {}", 2), ("diff feats.ark {}", 2), ("convert {} o.npz", 2), ("show {}", 2),
+     ("show {} utt1", 2)],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("option", "name", "said"),
+    [("--no-network", "http://127.0.0.1:1/a.scp", "the network is not used: it is disabled"),
+     ("--no-pipes", "'ark:touch ran |'", "'touch ran' is not run: pipes are disabled"),
+     ("--no-pipes", "'scp:touch ran |'", "'touch ran' is not run: pipes are disabled")],
+)  # fmt: skip
+def test_commands_and_urls_are_refused_apart(
+    line: str, status: int, option: str, name: str, said: str, ark: Ark
+) -> None:
+    if line == "show {}":  # Here, a name is that of a single object.
+        name = name.replace("ark:", "").replace("scp:", "").replace(".scp", ".mat")
+    line = line.format(name)
+    for words in f"{option} {line}", f"{line} {option}":
+        assert said in "".join(ark(words, status))
+    if option == "--no-pipes":
+        assert not Path("ran").exists()
+        main(shlex.split(f"--no-network {line}"))
+        assert Path("ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -288,6 +480,8 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["ls", "-n", "x"], "ark: unknown option or argument '-n'; see ark --help"),
         (["shw", "x"], "ark: unknown command 'shw': did you mean show?"),
         ([], "ark: name a command: ls, head, grep, show"),
+        (["head", "-n", "-1", "x"], "ark: argument -n/--count: expected a whole number of 0 or more, not '-1'"),
+        (["diff", "--worst", "1.5", "x", "y"], "expected a whole number of 0 or more, not '1.5'"),
     ],
 )
 def test_invalid_command_line_gives_one_line_with_a_suggestion(

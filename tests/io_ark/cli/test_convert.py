@@ -87,6 +87,7 @@ def test_table_survives_the_way_there_and_back(target: str, ark: Ark) -> None:
         ("feats.ark", "ark,scp:o.ark,feats.ark"),
         ("feats.scp", "feats.scp"),
         ("feats.scp", "feats.ark"),
+        ("feats.ark", "feats.scp"),
         ("scp:feats.scp", "ark:hard.ark"),
         ("long.scp", "feats.ark"),
         ("o.npz", "o.npz"),
@@ -275,6 +276,10 @@ def test_folder_without_a_slash_gets_advice(ark: Ark) -> None:
     Path("d/wav.scp").touch()
     advice = "ark: d: is a folder, not a file: write d/ for a folder of .npy files, or name a file such as d/wav.scp\n"
     assert ark("convert d o.npz", 2).err == ark("convert feats.scp d", 2).err == advice
+    folder = Path("d").absolute()
+    assert f": write {folder}/ for a folder of .npy files, or name a file such as {folder}/wav.scp\n" in (
+        ark(f"convert {folder} o.npz", 2).err
+    )
     assert ark("convert d/ o.npz", 2).err == (
         "ark: d/: has no .npy files: name a file in the folder, such as feats.scp\n"
     )
@@ -359,7 +364,9 @@ def test_the_first_entry_is_written_with_the_options_of_the_table(ark: Ark) -> N
     np.savez("nan.npz", u1=np.full((1, 2), np.nan, "f4"))
     ark("convert --compress nan.npz ark,t:o.txt")  # Text is never compressed, so it can store NaN.
     assert Path("o.txt").read_text() == "u1  [\n  nan nan ]\n"
+    ark("convert feats.ark o.ark")
     assert "a matrix with NaN cannot be compressed" in ark("convert --compress nan.npz o.ark", 2).err
+    same(dict(io_ark.read("ark:o.ark")))
     ark("convert --compress feats.ark c.ark")
     assert Path("c.ark").read_bytes().startswith(b"b.1 \0BCM")
 
@@ -409,6 +416,30 @@ def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.Monke
     assert parquet.ParquetFile("o.parquet").metadata.num_row_groups == 2  # 80 + 96 bytes, and 112 bytes.
     ark("convert o.parquet back.ark")
     same(dict(io_ark.read("ark:back.ark")))
+
+
+def test_row_group_of_a_parquet_file_has_up_to_64_arrays(ark: Ark) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    np.savez("a.npz", **{f"k{i}": np.full(2, i, "f4") for i in range(130)}, wide=np.ones(2))
+    said = "ark: a.npz: wide: is float64 in a Parquet column of float32: convert one type only\n"
+    assert said in ark("convert a.npz o.parquet", 1).err
+    metadata = parquet.ParquetFile("o.parquet").metadata
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [64, 64, 2]
+    ark("convert o.parquet back.npz")
+    with np.load("back.npz") as back:
+        assert {key: value.tolist() for key, value in back.items()} == {f"k{i}": [i, i] for i in range(130)}
+
+
+def test_other_files_beside_arrays_are_no_entries(ark: Ark) -> None:
+    ark("convert feats.ark o/")
+    Path("o/notes.txt").write_text("mine")
+    with tarfile.open("o.tar", "w") as archive:
+        for name in sorted(path.name for path in Path("o").iterdir()):
+            archive.add(f"o/{name}", f"train/{name}")
+        archive.add("o", "of.npy", recursive=False)
+    for source in "o/", "o.tar":
+        ark(f"convert {source} back.ark")
+        assert dict(io_ark.read("ark:back.ark")).keys() == FEATS.keys()
 
 
 def test_entries_that_no_table_can_hold_fail_alone(ark: Ark) -> None:
@@ -497,7 +528,15 @@ def test_lhotse_reads_the_manifest() -> None:
     main(["convert", "--frame-shift=20", "--sample-frequency=8000", "feats.ark", "o.jsonl.gz"])
     features = list(lhotse.load_manifest("o.jsonl.gz"))
     same({each.recording_id: each.load() for each in features})
-    assert (features[0].sampling_rate, features[0].frame_shift, features[0].duration) == (8000, 0.02, 0.1)
+    fields = {name: value for name, value in features[0].to_dict().items() if not name.startswith("storage_")}
+    assert fields == {
+        "type": "kaldi", "num_frames": 5, "num_features": 4, "frame_shift": 0.02, "sampling_rate": 8000, "start": 0,
+        "duration": 0.1, "recording_id": "b.1", "channels": 0,
+    }  # fmt: skip
+    main(["convert", "--frame-shift=12.5", "feats.ark", "p.jsonl"])
+    features = list(lhotse.load_manifest("p.jsonl"))
+    assert [(each.sampling_rate, each.frame_shift) for each in features] == [(16000, 0.0125)] * 3
+    assert [each.duration for each in features] == [0.0625, 0.075, 0.0875]
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -632,7 +671,7 @@ def test_folder_or_file_in_the_place_of_a_target_is_refused(target: str, ark: Ar
         path.mkdir()
     before = path.read_bytes() if path.is_file() else []
     said = ark(f"convert --to={ {value: key for key, value in TARGETS.items()}[target] } feats.ark {path}", 2).err
-    assert said.count("\n") == 1 and said.startswith(f"ark: {path}: ")
+    assert said.count("\n") == 1 and said.startswith(f"ark: {path}: {'is a folder' * path.is_dir()}")
     assert (path.read_bytes() if path.is_file() else list(path.iterdir())) == before
     assert not list(Path().glob("*unfinished*"))
 
@@ -680,7 +719,10 @@ def test_key_that_is_too_long_for_a_name_fails_alone(name: str, ark: Ark) -> Non
     pytest.importorskip(NEEDED.get(name, "numpy"))
     long = "ü" * 35000  # 70,000 bytes, as the length in a ZIP file counts bytes.
     kaldiio.save_ark("keys.ark", {long: FEATS["b.1"], "a": FEATS["b.1"]})
-    assert "is too long for " in ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    errors = ark(f"convert keys.ark {TARGETS[name]}", 1).err
+    assert re.match("ark: keys.ark: ü+.*: the key is too long for ", errors) and errors.endswith(
+        ": 1 entry, 1 failed\n"
+    )
     ark(f"convert {TARGETS[name]} back.ark")
     same(dict(io_ark.read("ark:back.ark")), {"a": FEATS["b.1"]})
 
@@ -699,6 +741,10 @@ def test_folder_that_cannot_be_read_does_not_count_as_empty(ark: Ark, monkeypatc
 
 def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
     pytest.importorskip("lhotse")
+    os.mkfifo("fifo.jsonl")
+    assert ark("convert feats.ark fifo.jsonl", 2).err == (
+        "ark: fifo.jsonl: is not a regular file: choose another target for the manifest\n"
+    )
     kaldiio.save_ark("other.ark", {key: 2 * value for key, value in FEATS.items()})
     ark("convert feats.ark o.train.jsonl.gz")
     ark("convert other.ark o.dev.jsonl.gz")
@@ -815,13 +861,14 @@ def test_entries_that_are_no_arrays_fail_alone(ark: Ark) -> None:
     Path("mixed.ark").write_bytes(b"spk anna\n" + Path("feats.ark").read_bytes())
     captured = ark("convert --json mixed.ark o.npz", 1)
     assert "spk: is not an array: token cannot be converted" in captured.err
-    assert json.loads(captured.out)["converted"] == 3
+    assert json.loads(captured.out) == {"source": "mixed.ark", "target": "o.npz", "converted": 3, "failed": 1}
 
 
 def test_audio_is_refused_because_its_rate_would_be_lost(ark: Ark) -> None:
     with io_ark.writer("ark:wav.ark") as writer:
         writer["a"] = io_ark.Wave(8000.0, np.zeros((1, 10), np.int16))
-    assert "a: is not an array: audio 8000 Hz cannot be converted" in ark("convert wav.ark o.npz", 2).err
+    said = ark("convert wav.ark o.npz", 2).err
+    assert "a: is not an array: audio 8000 Hz cannot be converted" in said and "only numbers; use wav-copy\n" in said
 
 
 def test_pickles_are_not_loaded(ark: Ark) -> None:
@@ -911,6 +958,9 @@ NULLS: dict[str, dict[str, Any]] = {
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'.ljust(60),
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
         (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[4,0]}}'.ljust(60) + b"12345678",
     ],
 )  # fmt: skip
 def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
@@ -932,7 +982,7 @@ def test_safetensors_reads_the_file_and_is_read() -> None:
     found = library.load_file("o.safetensors")
     expected = dict(io_ark.read("feats.ark"))
     assert found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in found)
-    library.save_file(found, "theirs.safetensors")
+    library.save_file(found, "theirs.safetensors", {"written": "by a test"})
     main(["convert", "theirs.safetensors", "back.ark"])
     assert all(np.array_equal(value, expected[key]) for key, value in io_ark.read("back.ark"))
 
@@ -947,13 +997,20 @@ def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
 
 def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    for columns in (
-        {"key": ["a"], "shape": [[3]], "values": [[1.0]]},
-        {"key": ["a"], "shape": ["3"], "values": [[1.0]]},
-        {"key": ["a"], "shape": [[1]], "values": [1.0]},
+    named = "n.parquet: has columns of the types "
+    for columns, said in (
+        ({"key": ["a"], "shape": [[3]], "values": [[1.0]]}, "n.parquet: cannot be read: cannot reshape"),
+        ({"key": ["a"], "shape": ["3"], "values": [[1.0]]}, f"{named}string, string and list<"),
+        ({"key": ["a"], "shape": [[1]], "values": [1.0]}, f"{named}string, list<"),
+        ({"key": ["a"], "shape": [[1]], "values": [1.0]}, ": int64> and double: expected a string, a list of integers"),
+        ({"key": [1], "shape": [[1]], "values": [[1.0]]}, f"{named}int64, list<"),
+        ({"key": ["a"], "shape": [["1"]], "values": [[1.0]]}, "has lists of string as shapes and of double as values"),
+        ({"key": ["a"], "shape": [[1]], "values": [["1"]]}, "has lists of int64 as shapes and of string as values"),
+        ({"key": ["a"], "shape": [[1]]}, "lacks the columns key, shape and values"),
     ):
         parquet.write_table(arrow.table(columns), "n.parquet")
-        assert len(ark("convert n.parquet o.ark", 2).err.splitlines()) == 1
+        error = ark("convert n.parquet o.ark", 2).err
+        assert said in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize("ending", ["npz", "h5", "parquet", "tar"])
@@ -1000,4 +1057,4 @@ def test_format_option_wins_over_the_ending(ark: Ark) -> None:
     ark("convert --from=npz --compress data c.ark")
     assert ark("ls c.ark").out.count("compressed: 1 byte per value") == 3
     assert "the format 'npzz' is unknown: choose from ark, npz" in ark("convert --to=npzz feats.ark data", 2).err
-    assert find_format("feats.ark") is None
+    assert find_format("feats.ark", "") is None

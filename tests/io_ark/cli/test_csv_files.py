@@ -26,6 +26,8 @@ def test_matrix_has_a_row_for_each_frame(ark: Ark) -> None:
     ark("convert in.ark o.csv")
     with open("o.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
+    ark("convert o.csv back.ark")
+    assert Path("back.ark").read_bytes() == Path("in.ark").read_bytes()
     assert rows == [
         ["utterance", "frame", "0", "1"],
         ['a,"b', "0", "1.0", "0.1"],
@@ -59,7 +61,7 @@ def test_numbers_come_back_with_their_type(kind: Any, value: Any, first: str, ar
 def test_numbers_have_a_column_of_values(ark: Ark) -> None:
     Path("utt2score").write_text("a 1.25\nb 0.1\n")
     ark("convert ark:utt2score o.csv")
-    assert Path("o.csv").read_text() == "utterance,value\na,1.25\nb,0.1\n"
+    assert Path("o.csv").read_bytes() == b"utterance,value\na,1.25\nb,0.1\n"
     ark("convert ark:utt2score o.npz")
     for source in "o.csv", "o.npz", "ark:utt2score":
         ark(f"convert {source} back.ark")
@@ -77,6 +79,29 @@ def test_entries_that_no_row_can_hold_fail(ark: Ark) -> None:
     )
     assert "ark: empty: has the shape (0, 0) and no values" in said
     assert [line[0] for line in Path("o.csv").read_text().splitlines()] == ["u", "a", "a", "b"]
+
+
+def test_numbers_of_other_types_are_written_as_they_are_or_refused(ark: Ark) -> None:
+    narrow = np.array([[0.1, 3.3, np.inf]], np.float16)
+    arrays: dict[str, Any] = {
+        "cube": np.zeros((1, 1, 3)),
+        "mask": np.ones((1, 3), bool),
+        "complex": np.ones((1, 3), "c8"),
+    }
+    np.savez("a.npz", **arrays, narrow=narrow)
+    said = ark("convert a.npz o.csv", 1).err
+    for key, kind in ("cube", "3-dimensional array of float64"), ("mask", "2-dimensional array of bool"):
+        assert f"ark: a.npz: {key}: is a {kind}, which CSV files cannot store: use .npz\n" in said
+    assert "complex: is a 2-dimensional array of complex64" in said and "o.csv: 1 entry, 3 failed" in said
+    ark("convert o.csv back.npz")
+    with np.load("back.npz") as back:
+        np.testing.assert_array_equal(back["narrow"], narrow.astype(np.float32))
+        assert back["narrow"].dtype == np.float32
+    np.savez("b.npz", a=np.arange(3, dtype=np.uint8), b=np.arange(5))
+    assert (
+        "ark: b.npz: b: has the columns 0 to 4, but the CSV file has 0,1,2: convert"
+        in ark("convert b.npz b.csv", 1).err
+    )
 
 
 def test_columns_of_spreadsheets_are_read(ark: Ark) -> None:

@@ -34,7 +34,7 @@ def changed(**values: np.ndarray) -> None:
 
 def test_equal_tables_in_another_order_and_precision_give_status_0(ark: Ark) -> None:
     kaldiio.save_ark("b.ark", {key: FEATS[key].astype("f8") for key in reversed(FEATS)})
-    assert "4 keys compared: 4 equal, 0 different" in ark("diff a.scp b.ark").out
+    assert ark("diff a.scp b.ark").out == "4 keys compared: 4 equal, 0 different\n"
 
 
 def test_worst_frames_and_the_largest_difference_are_named(ark: Ark) -> None:
@@ -44,7 +44,11 @@ def test_worst_frames_and_the_largest_difference_are_named(ark: Ark) -> None:
     changed(utt2=other)
     out = ark("diff --worst=2 a.scp b.scp", 1).out
     assert "utt2\tlargest 4 at [5, 0], mean 0.214; worst frames: 5 (4), 3 (2)" in out
-    assert "4 keys compared: 3 equal, 1 different" in out
+    assert "4 keys compared: 3 equal, 1 different\nlargest difference: 4 (utt2, at [5, 0])\n" in out
+    assert (
+        "mean 0.214; worst frames: 5 (4), 3 (2)\n" in ark("diff a.scp b.scp", 1).out
+    )  # No frame without a difference.
+    assert "mean 0.214\n" in ark("diff --worst 0 a.scp b.scp", 1).out
 
 
 def test_tolerance_decides_the_status(ark: Ark) -> None:
@@ -63,8 +67,13 @@ def test_missing_keys_and_other_shapes_are_differences(ark: Ark) -> None:
     kaldiio.save_ark("b.ark", {"utt0": FEATS["utt0"][:4], "utt1": FEATS["utt1"], "new": FEATS["utt1"]}, scp="b.scp")
     found = json.loads(ark("diff --json a.scp b.scp", 1).out)
     assert found["only_in_first"] == ["utt2", "utt3"] and found["only_in_second"] == ["new"]
+    assert (found["compared"], found["equal"], found["within_tolerance"], found["tolerance"]) == (2, 1, 0, 0)
     [difference] = found["differing"]
     assert (difference["key"], difference["reason"]) == ("utt0", "shape 5 x 4 and 4 x 4")
+    assert difference["largest"] == "inf"
+    found = json.loads(ark("diff --json b.scp a.scp --tolerance 0.5", 1).out)
+    assert found["only_in_second"] == ["utt2", "utt3"] and found["only_in_first"] == ["new"]
+    assert (found["compared"], found["equal"], found["tolerance"]) == (2, 1, 0.5)
 
 
 def test_different_shapes_have_no_largest_difference(ark: Ark) -> None:
@@ -88,6 +97,7 @@ def test_nan_and_infinities_equal_only_themselves() -> None:
 
 def test_words_audio_and_rates_are_compared() -> None:
     assert compare("a", "anna", "anna").is_none
+    assert compare("a", np.zeros((9, 1)), np.ones((9, 1))).worst_frames == [(0, 1), (1, 1), (2, 1)]
     assert compare("a", "anna", "ben").reason == "'anna' and 'ben'"
     samples = np.arange(6, dtype=np.int16).reshape(1, 6)
     assert compare("a", Wave(8000.0, samples), Wave(8000.0, samples + np.int16(1))).largest == 1
@@ -96,7 +106,8 @@ def test_words_audio_and_rates_are_compared() -> None:
 
 def test_damaged_entry_is_a_difference_and_a_missing_table_an_error(ark: Ark) -> None:
     Path("b.ark").write_bytes(Path("a.ark").read_bytes()[:-3])
-    assert "unreadable" in ark("diff a.ark b.ark", 1).out
+    for names in "a.ark b.ark", "b.ark a.ark":
+        assert "utt3\tunreadable: b.ark:" in ark(f"diff {names}", 1).out
     ark("diff a.ark none.ark", 2)
 
 
@@ -132,6 +143,39 @@ def test_keys_of_one_table_are_listed_up_to_five(missing: int, listed: str, ark:
     assert f"{missing} keys: {listed}" in ark("diff long.ark short.ark", 1).out
 
 
+@pytest.mark.parametrize("count", [100, 101])
+def test_100_differences_are_printed(count: int, ark: Ark) -> None:
+    for name, value in ("x.ark", 0), ("y.ark", 1):
+        kaldiio.save_ark(name, {f"k{i}": np.full((1, 1), value, "f4") for i in range(count)})
+    lines = ark("diff x.ark y.ark", 1).out.splitlines()
+    more = ["... and 1 more"] if count > 100 else []
+    assert lines[100:] == [*more, f"{count} keys compared: 0 equal, {count} different",
+                           "largest difference: 1 (k0, at [0, 0])"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pairs"),
+    [
+        ("ab", "ab", "aa bb"),
+        ("ab", "ba", "aa bb"),
+        ("a", "abc", "aa -b -c"),
+        ("abc", "c", "cc a- b-"),
+        ("", "a", "-a"),
+        ("aab", "ba", "aa bb a-"),
+        ("ba", "aab", "aa bb -a"),
+        ("aab", "baa", "aa aa bb"),
+        ("aaa", "a", "aa a- a-"),
+    ],
+)
+def test_keys_are_paired_in_any_order(first: str, second: str, pairs: str) -> None:
+    tables = [[StoredEntry(key, name, "") for key in keys] for name, keys in (("1", first), ("2", second))]
+    found = []
+    for key, one, other in pair_entries(*tables):
+        assert (one is None or (one.key, one.where) == (key, "1")) and (other is None or other.where == "2")
+        found.append((one.key if one else "-") + (other.key if other else "-"))
+    assert sorted(found) == sorted(pairs.split())
+
+
 SAMPLES = samples()
 
 
@@ -162,6 +206,11 @@ def test_lists_of_other_lengths_differ() -> None:
     assert compare("a", [[1, 2]], [[1, 3]]).reason == "[[1, 2]] and [[1, 3]]"
     sparse = SparseVector(3, np.array([0], np.int32), np.ones(1, np.float32))
     assert compare("a", sparse, sparse._replace(dim=4)).reason == "dim: 3 and 4"
+    longer = sparse._replace(values=np.ones(2, np.float32))
+    assert compare("a", sparse, longer).reason == "values: shape (1,) and (2,)"
+    assert compare("a", sparse, sparse._replace(values=[1])).reason == "values is a part of only one of the objects"
+    assert compare("a", sparse._replace(values=[1]), sparse._replace(values=[1, 2])).reason == "values.length: 1 and 2"
+    assert compare("a", {"x": 1}, {"y": 1}).largest == np.inf
 
 
 @pytest.mark.slow

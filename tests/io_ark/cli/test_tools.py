@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import kaldiio
@@ -17,6 +18,7 @@ import pytest
 from _pytest.capture import CaptureResult
 
 import io_ark
+from io_ark.cli import terminal
 from io_ark.cli.ark import main
 from tests.support.ark_program import Ark
 
@@ -80,8 +82,17 @@ def test_json_of_ls_show_check_and_stat(ark: Ark) -> None:
     assert json.loads(ark("show --json feats.scp utt1").out)["value"] == FEATS["utt1"].tolist()
     checked = json.loads(ark("check --json feats.scp").out)
     assert checked == {"table": "feats.scp", "entries": 12, "problems": []}
-    found = json.loads(ark("stat --json feats.scp").out)
-    assert found["columns"]["3"]["max"] == [11.0] * 3
+    statistics = json.loads(ark("stat --json feats.scp").out)
+    rows = np.concatenate(list(FEATS.values()))
+    columns = statistics.pop("columns")["3"]
+    assert statistics == {
+        "table": "feats.scp", "entries": 12, "unreadable": 0, "stored": {"float32": 12}, "seconds": 0.0,
+        "lengths": {"total": len(rows), "smallest": 5, "largest": 16},
+    }  # fmt: skip
+    moments = {"mean": rows.mean(0), "deviation": rows.std(0), "min": rows.min(0), "max": rows.max(0)}
+    for name, expected in moments.items():
+        np.testing.assert_allclose(columns[name], expected, rtol=1e-6)
+    assert (columns["nan"], columns["infinite"], columns["constant"]) == ([0] * 3, [0] * 3, [])
 
 
 def test_stat_names_columns_with_nan_infinities_and_constants(ark: Ark) -> None:
@@ -91,6 +102,35 @@ def test_stat_names_columns_with_nan_infinities_and_constants(ark: Ark) -> None:
     out = ark("stat bad.ark").out
     assert "NaN: 2 values in column 1\n" in out and "infinite: 1 value in column 3\n" in out
     assert "constant: column 2\n" in out
+
+
+@pytest.mark.parametrize(("count", "more"), [(10, ""), (11, " and 1 more")])
+def test_stat_names_ten_columns(count: int, more: str, ark: Ark) -> None:
+    kaldiio.save_ark("bad.ark", {"a": np.full((1, count), np.nan, "f4")})
+    names = ", ".join(map(str, range(10)))
+    assert f"  NaN: {count} values in columns {names}{more}\n" in ark("stat bad.ark").out
+
+
+def test_progress_is_printed_every_five_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([0.0, 4.9, 5.0, 5.1, 10.0, 10.1, 10.2])  # Time at the start, and after each item and message.
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    assert list(terminal.show_progress("abcd", "feats.ark")) == [*"abcd"]
+    assert capsys.readouterr() == ("", "feats.ark: 2 entries ...\nfeats.ark: 4 entries ...\n")
+
+
+@pytest.mark.parametrize("state", ["closed", "missing"])
+def test_closed_standard_error_is_no_obstacle(
+    state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open(os.devnull, "w") as stream:
+        pass
+    for line, status in ("stat feats.ark", 0), ("check feats.ark", 0), ("ls feats.ark", 0), ("ls none.ark", 2):
+        monkeypatch.setattr(sys, "stderr", None if state == "missing" else stream)
+        if state == "missing" or line == "check feats.ark":
+            assert main(line.split()) == status
+            assert ("entries read" in capsys.readouterr().out) == line.startswith("check")
 
 
 def in_terminal(*arguments: str, **environment: str) -> str:
@@ -120,6 +160,7 @@ def test_colours_and_pager_are_used_on_a_terminal_only() -> None:
     assert "\x1b[" not in subprocess.run([*ARK, "ls", "feats.scp"], capture_output=True, text=True, check=True).stdout
     assert "PAGED \x1b[36mutt0" in in_terminal("ls", "feats.scp", PAGER="sed 's/^/PAGED /'")
     assert "PAGED" not in in_terminal("ls", "--json", "feats.scp", PAGER="sed 's/^/PAGED /'")
+    assert "\x1b[36mutt0\x1b[0m" in in_terminal("ls", "feats.scp", PAGER="no-such-pager")
 
 
 def test_leaving_the_pager_early_is_no_error() -> None:

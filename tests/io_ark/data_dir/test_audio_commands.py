@@ -65,6 +65,30 @@ def test_every_job_leaves_the_same_audio(job: str, part: int, tmp_path: Path, mo
     assert set(os.listdir()) - before == {"data-out"}
 
 
+@pytest.mark.parametrize(("speeds", "is_renamed"), [(["1.0"], False), (["1.0", "0.5"], True)])
+def test_only_another_speed_changes_names_and_durations(
+    tmp_path: Path, speeds: list[str], is_renamed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    files = {
+        "utt2spk": "a s\nb s\n",
+        "wav.scp": "a a.wav\nb b.wav\n",
+        "utt2dur": "a 1\nb 2\n",
+        "reco2dur": "a 1\nb 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / "data" / name).write_text(text)
+    make_speed_directory(tmp_path / "data", tmp_path / "out", speeds)
+    added = {"utt2spk": "sp0.5-a sp0.5-s\nsp0.5-b sp0.5-s\n", "utt2dur": "sp0.5-a 2\nsp0.5-b 4\n"}
+    added["reco2dur"] = added["utt2dur"]
+    added["wav.scp"] = "".join(f"sp0.5-{key} sox -t wav {key}.wav -t wav - speed 0.5 |\n" for key in "ab")
+    expected = {name: text + added[name] * is_renamed for name, text in files.items()}
+    expected["spk2utt"] = "s a b\n" + "sp0.5-s sp0.5-a sp0.5-b\n" * is_renamed
+    if is_renamed:
+        expected["utt2uniq"] = "a a\nb b\nsp0.5-a a\nsp0.5-b b\n"
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == expected
+
+
 def test_the_dump_reads_every_name_without_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("soundfile")
     monkeypatch.chdir(tmp_path)
@@ -174,11 +198,19 @@ def test_name_alone_tells_how_sox_gets_the_audio(name: str, command: str, file: 
     assert parse_audio_entry(name.encode()) == (command.encode(), file.encode(), is_wav)
 
 
-def test_content_tells_the_format_of_a_name_without_a_known_extension(tmp_path: Path) -> None:
+def test_content_tells_the_format_of_a_name_without_a_known_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = os.fsencode(tmp_path / "TRAIN.WAV")
     assert parse_audio_entry(path) == (b"", path, True)
     Path(tmp_path / "TRAIN.WAV").write_bytes(b"NIST_1A\n   1024\n".ljust(2000))
     assert parse_audio_entry(path).command == b"wav-copy %b - |" % path
+    monkeypatch.chdir(tmp_path)
+    for start, is_wav in (b"NIST_1A\n   1024\n", False), (b"RIFF    WAVEfmt ", True):
+        for name in "-", "TRAIN":
+            Path(name).write_bytes(start.ljust(2000))
+        assert parse_audio_entry(b"-") == (b"", b"-", True)  # It is standard input, whatever a file of this name has.
+        assert parse_audio_entry(b"TRAIN") == ((b"", b"TRAIN", True) if is_wav else (b"wav-copy TRAIN - |", b"", True))
     os.mkfifo(tmp_path / "fifo")
     assert parse_audio_entry(os.fsencode(tmp_path / "fifo")).is_wav
     assert parse_audio_entry(b"/dev/zero").is_wav
@@ -305,6 +337,62 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
     assert (tmp_path / "utt2spk").read_text() == "u u\n"
     assert (tmp_path / "wav.scp").read_text() == "u u.wav\n"
     assert (tmp_path / "volumes").read_text() == "u 0.5\n"
+
+
+def test_volumes_are_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    entries = {"a": "a.wav", "b": "cat b.wav |", "c": "c.flac", "d": "d.ark:5"}
+    text = "".join(f"{key} {entry}\n" for key, entry in entries.items())
+    for name, lines in ("wav.scp", text), ("utt2spk", "a a\nb b\nc c\nd d\n"), ("feats.scp", "a x\n"):
+        Path("data", name).write_text(lines)
+    data = DataDir("data").perturb_volume(write_reco2vol="volumes", low=1, high=3)
+    volumes = dict(line.split() for line in Path("volumes").read_text().splitlines())
+    expected = {
+        "a": "sox --vol {} -t wav a.wav -t wav - |", "b": "cat b.wav | sox --vol {} -t wav - -t wav - |",
+        "c": "sox --vol {} c.flac -b 16 -t wav - |", "d": "wav-copy d.ark:5 - | sox --vol {} -t wav - -t wav - |",
+    }  # fmt: skip
+    changed = "".join(f"{key} {command.format(volumes[key])}\n" for key, command in expected.items())
+    assert Path("data/wav.scp").read_text() == changed
+    assert len(set(volumes.values())) == 4 and all(1 <= float(volume) < 3 for volume in volumes.values())
+    assert not Path("data/feats.scp").exists() and Path("data/.backup/feats.scp").read_text() == "a x\n"
+    Path("data/wav.scp").write_text(text)
+    Path("factors").write_text("d 4\nc 3\n\nb 2\na 0.5\n")
+    data.perturb_volume(reco2vol="factors", write_reco2vol="copy")
+    assert [float(line.split()[1]) for line in Path("copy").read_text().splitlines()] == [0.5, 2, 3, 4]
+    factors = [line.split("--vol ")[1].split()[0] for line in Path("data/wav.scp").read_text().splitlines()]
+    assert list(map(float, factors)) == [0.5, 2, 3, 4]
+    Path("data/wav.scp").write_text(text)
+    Path("factors").write_text("a 0.5\nc 2\n")
+    with pytest.raises(DataDirError, match=r"data/wav\.scp:2: b: has no volume in factors: add a line for the key"):
+        data.perturb_volume(reco2vol="factors")
+    with pytest.raises(DataDirError, match=r"^none/volumes: No such file or directory: nothing was changed"):
+        data.perturb_volume(write_reco2vol="none/volumes")
+    volumes_before = Path("volumes").read_bytes()
+    Path("factors").write_text("a 1\nb 1\nc 1\nd 1\n")
+
+    def refuse(_: object) -> None:
+        raise DataDirError("refused")
+
+    monkeypatch.setattr(perturb.Stage, "commit", refuse)
+    with pytest.raises(DataDirError, match="refused"):
+        data.perturb_volume(reco2vol="factors", write_reco2vol="volumes")
+    assert Path("data/wav.scp").read_text() == text and Path("volumes").read_bytes() == volumes_before
+    assert sorted(os.listdir()) == ["copy", "data", "factors", "volumes"]
+
+
+def test_features_of_resampled_audio_are_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/sox")
+    for name in ("utt2spk", "feats.scp", "cmvn.scp", "vad.scp", "utt2dur"):
+        (tmp_path / name).write_text("a 1\n")
+    (tmp_path / "wav.scp").write_text("a a.wav\n")
+    assert perturb.resample(Printer("x"), "8k", str(tmp_path)) == 0
+    assert sorted(os.listdir(tmp_path / ".backup")) == ["cmvn.scp", "feats.scp"]
+    assert (tmp_path / "vad.scp").exists() and not (tmp_path / "feats.scp").exists()
+    assert (tmp_path / "wav.scp").read_text() == "a cat a.wav | /sox -t wav - -c 1 -b 16 -t wav - rate 8k |\n"
+    assert capsys.readouterr().out == f"x: feats.scp already exists. Moving it to {tmp_path}/.backup\n"
 
 
 @pytest.mark.parametrize("name", ["a.wav", "a b.wav", "a.flac", "a.ark:17", "cat a.wav |"])

@@ -15,7 +15,8 @@ import io_ark
 from io_ark import DataDir
 from io_ark.codecs import audio, wave
 from io_ark.codecs.wave import WaveInfoCodec
-from io_ark.data_dir.durations import read_sphere_durations
+from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, read_sphere_durations
+from io_ark.data_dir.stage import Printer
 from io_ark.streams.source import StreamSource
 
 RATE = 8000
@@ -73,6 +74,58 @@ def test_header_of_sphere_is_bounded(tmp_path: Path, count: str, expected: float
     (tmp_path / "wav.scp").write_text(f"u sph2pipe -f wav {tmp_path}/a.sph |\n")
     found = read_sphere_durations(str(tmp_path / "wav.scp"))
     assert found == (None if expected is None else [b"u %g\n" % expected])
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_read"),
+    [
+        ("sph2pipe -f wav {} |", True), ("/a/b/sph2pipe -f wav {}|", True), ("sph2pipe -f wav {} | \t", True),
+        ("sph2pipe -f wav -p {} |", False), ("sph2pipe -f raw {} |", False), ("sph2pipe -f wav {} | cat |", False),
+        ("sph2pipe -f wav {}", False), ("cat {} |", False), ("{}", False), ("sph2pipe -f wav {}.missing |", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["utt2dur", "reco2dur"])
+def test_headers_of_sphere_files_tell_durations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, entry: str, is_read: bool
+) -> None:
+    head = b"NIST_1A\n   1024\nsample_rate -i 16000\nsample_count -i 24000\nsample_rate -i 8000\nend_head\n"
+    (tmp_path / "a.sph").write_bytes(head.ljust(1024))
+    data = directory(tmp_path / "data", u=entry.format(tmp_path / "a.sph"), v=f"sph2pipe -f wav {tmp_path}/a.sph |")
+    assert read_sphere_durations(data.file("wav.scp")) == ([b"u 3\n", b"v 3\n"] if is_read else None)
+    if is_read:
+        make, what = {"utt2dur": (get_utt2dur, "utterance"), "reco2dur": (get_reco2dur, "recording")}[name]
+        assert make(Printer("x"), data.path) == 0
+        assert Path(data.file(name)).read_text() == "u 3\nv 3\n"
+        said = [f"successfully obtained {what} lengths from sphere-file headers", f"computed {data.path}/{name}"]
+        assert capsys.readouterr().out.splitlines()[1:] == [f"x: {line}" for line in said]
+
+
+@pytest.mark.parametrize(
+    "head", ["sample_count -i 8000", "sample_rate -i 8000", "sample_rate -i 0\nsample_count -i 8000"]
+)
+def test_header_of_sphere_without_a_duration_is_not_used(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.sph").write_text(f"NIST_1A\n   1024\n{head}\nend_head\n".ljust(1024))
+    (tmp_path / "wav.scp").write_text(f"u sph2pipe -f wav {tmp_path}/a.sph |\n")
+    assert read_sphere_durations(str(tmp_path / "wav.scp")) is None
+
+
+def test_durations_of_utterances_are_those_of_recordings_only_if_they_are_complete(tmp_path: Path) -> None:
+    for name, seconds in ("u", 1), ("v", 2):
+        (tmp_path / f"{name}.wav").write_bytes(header(seconds) + bytes(2 * RATE * seconds))
+    files = {"u": str(tmp_path / "u.wav"), "v": str(tmp_path / "v.wav")}
+    for at, (utt2dur, segments, expected) in enumerate(
+        [("u 5\nv 6\n", "", "u 5\nv 6\n"), ("u 5\n", "", "u 1 \nv 2 \n"), ("u 5\nv 6\n", "u u 0 1\nv v 0 1\n", "u 1 \nv 2 \n"),
+         ("", "", "u 1 \nv 2 \n")]
+    ):  # fmt: skip
+        data = directory(tmp_path / str(at), **files)
+        for name, text in ("utt2dur", utt2dur), ("segments", segments):
+            if text:
+                Path(data.path, name).write_text(text)
+        get_reco2dur(Printer("x"), data.path)
+        assert Path(data.file("reco2dur")).read_text() == expected
+        Path(data.path, "reco2dur").write_text("u 7\n")  # It is incomplete.
+        get_reco2dur(Printer("x"), data.path)
+        assert Path(data.file("reco2dur")).read_text() == expected
 
 
 def test_a_command_is_read_as_far_as_its_header(tmp_path: Path) -> None:

@@ -46,6 +46,57 @@ def test_fixed_directory_is_not_valid_or_lacks_its_backup(data: DataDir) -> None
     assert len(data) == 6 and "6 utterances, 3 speakers" in repr(data) and "<td" in data._repr_html_()
 
 
+def test_existing_files_of_kaldi_are_counted(data: DataDir) -> None:
+    Path(data.path, "notes").write_text("x\n")
+    assert data.counts() == {"utt2spk": 6, "spk2utt": 3, "text": 6, "wav.scp": 6}
+    Path(data.path, "spk2utt").unlink()
+    assert repr(data) == f"<DataDir {data.path}: 6 utterances, utt2spk text wav.scp>"
+    assert bool(data) and bool(DataDir("data"))  # A directory without utterances is a directory.
+    with pytest.raises(MissingFileError, match=r"spk2utt: is missing; the directory has utt2spk, text, wav\.scp$"):
+        data.file("spk2utt")
+
+
+def test_copy_of_a_directory_without_recordings_is_valid(data: DataDir) -> None:
+    Path(data.path, "wav.scp").unlink()
+    copied = data.to_whole_recordings("data/copy")
+    assert dict(copied.text) == dict(data.text) and copied.counts() == {"utt2spk": 6, "spk2utt": 3, "text": 6}
+    assert len(copied) == 6 and copied.hours() is None
+    html = copied._repr_html_()
+    assert "hours" not in html and re.findall(r"<td[^>]*>([^<]*)</td>", html) == [
+        "utt2spk", "6", "spk2utt", "3", "text", "6",
+    ]  # fmt: skip
+    Path(copied.path, "utt2dur").write_text("".join(f"{key} 1200\n" for key in copied.utterances()))
+    assert copied.hours() == 2 and "2.00 hours" in copied._repr_html_() and ", 2.00 hours, utt2spk" in repr(copied)
+    assert copied == DataDir(f"{copied.path}/../copy/") != data and hash(copied) == hash(DataDir("data/../data/copy"))
+
+
+def test_validation_requires_what_its_options_say(data: DataDir) -> None:
+    for name, option in ("feats.scp", "feats"), ("text", "text"), ("wav.scp", "wav"):
+        Path(data.path, name).unlink(missing_ok=True)
+        assert data.validate(**{"wav": name != "wav.scp", option: False}) is data
+        with pytest.raises(DataDirError, match=rf"no such file .*/{re.escape(name)} "):
+            data.validate(**{option: True})
+    with pytest.raises(DataDirError, match=r"no such file .*/wav\.scp "):
+        data.validate()
+    Path(data.path, "text").write_text("".join(f"{key} a\x01b\n" for key in data.utterances()))
+    with pytest.raises(DataDirError, match="contains characters that cannot be printed"):
+        data.validate(wav=False)
+    data.validate(wav=False, printable=False)
+    Path(data.path, "utt2spk").write_text("a t\nb s\n")
+    Path(data.path, "spk2utt").write_text("s b\nt a\n")
+    for options, said in ({}, "begin every utterance's name with its speaker"), ({"spk_sort": False}, "spk2utt has"):
+        with pytest.raises(DataDirError, match=said):
+            data.validate(wav=False, **options)
+
+
+@pytest.mark.parametrize("entire", [True, False])
+def test_header_or_samples_tell_the_duration(data: DataDir, entire: bool) -> None:
+    header = Path("s0-0.wav").read_bytes()
+    Path("s0-0.wav").write_bytes(header[:4044])  # 2000 samples, of 4000 in the header
+    durations = data.utt2dur(read_entire_file=True) if entire else data.utt2dur()
+    assert durations["s0-0"] == (0.25 if entire else 0.5) and durations["s0-1"] == 0.625
+
+
 def test_durations_and_frames_are_not_those_of_the_audio(data: DataDir) -> None:
     durations = [0.5, 0.625, 0.75, 0.875, 1.0, 1.125]
     assert [*data.utt2dur().values()] == [*data.reco2dur().values()] == durations
@@ -107,9 +158,13 @@ def test_missing_files_are_not_named(data: DataDir) -> None:
 def test_copies_parts_and_joins_have_other_names(data: DataDir) -> None:
     copied = data.copy("data/copy", utt_prefix="a-", spk_prefix="a-", utt_suffix=".x")
     assert copied.utterances()[0] == "a-s0-0.x" and copied.utt2spk["a-s2-5.x"] == "a-s2"
+    assert "utt2uniq" not in copied and len(Path(copied.path, ".backup/utt2uniq").read_text().splitlines()) == 6
     assert [len(part) for part in data.split(2)] == [4, 2]
     assert [len(part) for part in data.split(4, per_utt=True)] == [2, 2, 1, 1]
     assert DataDir.combine("data/both", data, copied).utterances() == sorted(data.utterances() + copied.utterances())
+    Path(copied.path, "text").write_text("a-s0-0.x yes\n")
+    assert len(DataDir.combine("data/both", data, copied)) == 7
+    assert len(DataDir.combine("data/both", data, copied, fix=False)) == 12
 
 
 def test_perturbed_audio_is_not_that_of_sox(data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,13 +185,19 @@ def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
     data = write(
         tmp_path / "cut",
         wav_scp="r1 a.wav\nr2 b.wav\n",
-        segments="u1 r1 0.2 0.5\nu2 r1 0 0.2\nu3 r2 0 0.4\n",
+        segments="u1 r1 0.2 0.5\nu2 r1 0 0.6\nu3 r2 0 0.4\n",
         utt2spk="u1 u1\nu2 u2\nu3 u3\n",
         text="u1 b\nu2 a\nu3 c\n",
     ).fix()
-    assert data.utt2dur() == {"u1": 0.3, "u2": 0.2, "u3": 0.4}
+    assert data.utt2dur() == {"u1": 0.3, "u2": 0.6, "u3": 0.4}
     whole = data.to_whole_recordings(tmp_path / "whole").validate()
     assert dict(whole.text) == {"r1": "a b", "r2": "c"} and "segments" not in whole
+    part = data.filter(tmp_path / "part", ["u3", "u1"])
+    assert dict(part.text) == {"u1": "b", "u3": "c"} and part.audio.keys() == {"u1", "u3"}
+    Path(data.path, "segments").write_text("u1 r1 0.2 0.5\nu2 r1\n")
+    with pytest.raises(DataDirError, match=r"cut/segments:2: u2: expected a segment, its recording, start and end"):
+        data.to_whole_recordings(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -55,6 +56,9 @@ def check(folder: Path, utterances: list[str], *, segments: bool = True) -> None
     if not segments:
         del expected["reco2file_and_channel"]
     assert {name: keys(folder / name) for name in expected if (folder / name).exists()} == expected
+    pairs = [line.split() for line in (folder / "utt2spk").read_text().splitlines()]
+    lines = [[name, *(key for key, speaker in pairs if speaker == name)] for name in expected["spk2utt"]]
+    assert [line.split() for line in (folder / "spk2utt").read_text().splitlines()] == lines
     assert not segments or keys(folder / "segments") == utterances
 
 
@@ -173,11 +177,17 @@ def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("chunk", [8, 12, 1 << 20])
-def test_speakers_out_of_order_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_speakers_out_of_order_are_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], chunk: int
+) -> None:
     monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
     (tmp_path / "utt2spk").write_text("u1 b\nu2 b\nu3 c\nu4 a\n")
     with pytest.raises(DataDirError, match="u4: is not in sorted order"):
         run("fix_data_dir.sh", str(tmp_path))
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "utt2spk is not in sorted order when sorted first on speaker-id ",
+        "(fix this by making speaker-ids prefixes of utt-ids)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +218,26 @@ def test_utterances_of_a_speaker_are_not_evenly_spread(tmp_path: Path, count: in
     (tmp_path / "data/spk2utt").write_text("s" + "".join(f" s-{at}" for at in range(count)) + "\nt t-0\n")
     run("subset_data_dir.sh --per-spk", str(tmp_path / "data"), str(number), str(tmp_path / "out"))
     assert keys(tmp_path / "out/utt2spk") == [*(f"s-{at}" for at in chosen.split()), "t-0"]
+
+
+def test_files_that_a_source_lacks_are_made_or_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = small(tmp_path / "one", utt2uniq="a x\nb y\nc z\n", segments="a r 0 1\nb r 1 2\nc r 2 3\n", mine="a 1\nc 3\n",
+                wav_scp="r r.wav\n", text="a x\nb x\nc x\n")  # fmt: skip
+    two = small(tmp_path / "two", utt2spk="d d\ne e\n", spk2utt="d d\ne e\n", wav_scp="d d.wav\ne e.wav\n",
+                utt2dur="d 1.5\ne 2\n", mine="e 2\nd 1\n")  # fmt: skip
+    run("combine_data.sh", "--extra-files", "mine yours utt2uniq", str(tmp_path / "out"), str(one), str(two))
+    captured = capsys.readouterr()
+    assert captured.err == f"combine_data.sh [info]: will generate missing segments for {two}\n"
+    assert captured.out.count("combined utt2uniq") == captured.out.count("combined mine") == 1
+    for name, what in ("text", "**not combining text as it does not exist everywhere**"), (
+        "yours", "not combining yours as it does not exist",
+    ):  # fmt: skip
+        assert f"combine_data.sh [info]: {what}\n" in captured.out and not (tmp_path / "out" / name).exists()
+    expected = {
+        "utt2uniq": "a x\nb y\nc z\nd d\ne e\n", "mine": "a 1\nc 3\nd 1\ne 2\n", "wav.scp": "d d.wav\ne e.wav\nr r.wav\n",
+        "segments": "a r 0 1\nb r 1 2\nc r 2 3\nd d 0 1.5\ne e 0 2\n",
+    }  # fmt: skip
+    assert {name: (tmp_path / "out" / name).read_text() for name in expected} == expected
 
 
 def test_frame_shift_without_features_is_combined(tmp_path: Path) -> None:
@@ -377,6 +407,62 @@ def test_value_of_a_full_directory_is_valid(tmp_path: Path, name: str, old: str,
             run("validate_data_dir.sh", str(data))
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "said"),
+    [
+        ("feats.scp", "--no-feats", "no such file {}/feats.scp (if this is by design, specify --no-feats)"),
+        ("text", "--no-text", "no such file {}/text (if this is by design, specify --no-text)"),
+        ("wav.scp", "--no-wav", "no such file {}/wav.scp (if this is by design, specify --no-wav)"),
+        ("utt2spk", "", "no such file utt2spk"),
+        ("spk2utt", "", "no such file spk2utt"),
+    ],
+)
+def test_missing_file_is_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, option: str, said: str
+) -> None:
+    data = full(tmp_path / "data", segments=False)
+    for by_recording in ("reco2dur", name):
+        (data / by_recording).unlink()
+    with pytest.raises(DataDirError) as error:
+        run("validate_data_dir.sh", str(data))
+    assert capsys.readouterr().out == f"validate_data_dir.sh: {said.format(data)}\n" and error.value.status == 1
+    if option:
+        run(f"validate_data_dir.sh {option}", str(data))
+    else:
+        assert re.search(
+            rf"data/{name}: is missing: (run kaldi-compat data fix|write a line with the key)", str(error.value)
+        )
+        (data / name).write_text("")
+        with pytest.raises(DataDirError, match=f"data/{name}: is empty: make the file again"):
+            run("validate_data_dir.sh", str(data))
+
+
+def test_key_that_a_file_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = full(tmp_path / "data")
+    advice = "add the key, or let kaldi-compat data fix remove the key"
+    for name, text, key in (("utt2lang", "a-1 x\nb-1 x\n", "a-2"), ("text", "a-1 x\na-2 x\na-3 x\n", "a-3")):
+        before = (data / name).read_bytes()
+        (data / name).write_text(text)
+        lacking, having = (data / name, data / "utt2spk")[:: -1 if name == "text" else 1]
+        with pytest.raises(DataDirError, match=rf"^{lacking}:\d: {key}: is missing, but is in {having}: {advice}$"):
+            run("validate_data_dir.sh", str(data))
+        (data / name).write_bytes(before)
+    for lines, said in ((["r1 x A", "r2 x A"], "r3"), (["r1 x A", "r2 x A", "r3 x A", "r4 x A"], "r4")):
+        (data / "reco2file_and_channel").write_text("".join(f"{line}\n" for line in lines))
+        with pytest.raises(DataDirError, match=f"{said}: is missing, but is in "):
+            run("validate_data_dir.sh", str(data))
+        assert "recording-ids extracted from segments and reco2file_and_channel\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "value"), [("spk2gender", "m\r"), ("utt2num_frames", "1\r"), ("spk2gender", "f\v")])
+def test_carriage_return_is_part_of_a_value(tmp_path: Path, name: str, value: str) -> None:
+    data = full(tmp_path / "data")
+    names = "abc" if name.startswith("spk") else SPEAKERS
+    (data / name).write_bytes("".join(f"{key} {value}\n" for key in names).encode())
+    with pytest.raises(DataDirError, match=f"{name}:1"):
+        run("validate_data_dir.sh", str(data))
+
+
 @pytest.mark.parametrize("name", BY_UTTERANCE[1:] + BY_SPEAKER[1:] + BY_RECORDING)
 def test_last_line_may_lack_its_newline(tmp_path: Path, name: str) -> None:
     data = full(tmp_path / "data")
@@ -393,6 +479,11 @@ def test_last_line_may_lack_its_newline(tmp_path: Path, name: str) -> None:
         ([1, 1, 1, 1, 1, 9], 2, [5, 9]),
         ([9, 1, 1, 1, 1, 1], 3, [9, 3, 2]),
         ([2, 7, 1, 1, 8, 3, 3], 3, [10, 9, 6]),
+        ([9, 8, 4, 9, 1], 3, [9, 12, 10]),
+        ([4, 3, 1, 5, 4, 7], 3, [8, 9, 7]),
+        ([1, 2, 1], 2, [3, 1]),
+        ([5, 1, 2, 6], 2, [6, 8]),
+        ([7, 2, 7], 2, [9, 7]),
     ],
 )
 def test_speakers_are_divided_otherwise_than_by_kaldi(
@@ -491,13 +582,34 @@ def test_return_at_the_end_of_the_last_line_is_refused(tmp_path: Path) -> None:
     data = small(tmp_path / "data", text="a x\nb y\nc z\r")
     with pytest.raises(DataDirError, match=r"text:3: c: ends with a carriage return"):
         DataDir(data).fix()
+    (data / "text").write_bytes(b"a x\r\nb y\r\nc z\r\n")
+    with pytest.raises(DataDirError, match=r"text:1: a: ends with a carriage return"):
+        DataDir.combine(tmp_path / "out", data)
 
 
-def test_recordings_of_no_segment_are_removed_and_segments_of_no_recording(tmp_path: Path) -> None:
+def test_byte_order_mark_of_an_additional_file_is_refused(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", extra="\ufeffa x\nb y\nc z\n")
+    for files in ({"utt_files": ["extra"]}, {"speaker_files": ["extra"]}):
+        with pytest.raises(DataDirError, match=r"extra:1: a: starts with a byte-order mark"):
+            DataDir(data).fix(**files)
+
+
+def test_recordings_of_no_segment_are_removed_and_segments_of_no_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = {"wav_scp": "r1 1.wav\nr2 2.wav\nr3 3.wav\n", "segments": "a r1 0 1 \nb r4 0 1\nc r3  1 2\n"}
     files |= {"reco2dur": "r1 5\nr2 5\nr3 5\n", "reco2file_and_channel": "r1 r1 A\nr2 r2 A\nr3 r3 A\n"}
-    data = small(tmp_path / "data", **files)
+    data = small(tmp_path / "data", cmvn_scp="a x\nc x\nd x\n", **files)
     run("fix_data_dir.sh", str(data))
+    assert [line for line in capsys.readouterr().out.splitlines() if "filtered" in line] == [
+        f"fix_data_dir.sh: filtered {data}/segments from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/wav.scp from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/reco2file_and_channel from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered {data}/reco2dur from 3 to 2 lines based on filter recordings.",
+        f"fix_data_dir.sh: filtered speakers from 3 to 2 lines based on filter {data}/cmvn.scp.",
+        f"fix_data_dir.sh: filtered {data}/spk2utt from 3 to 2 lines based on filter speakers.",
+        f"fix_data_dir.sh: filtered {data}/cmvn.scp from 3 to 2 lines based on filter speakers.",
+    ]
     assert (data / "segments").read_text() == "a r1 0 1\nc r3 1 2\n"
     for name in ("wav.scp", "reco2dur", "reco2file_and_channel"):
         assert keys(data / name) == ["r1", "r3"], name
@@ -701,6 +813,10 @@ def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path) -> None:
     run("perturb_data_dir_speed_3way.sh", str(data), str(tmp_path / "out"))
     assert keys(tmp_path / "out/utt2spk") == keys(tmp_path / "out/text") == keys(tmp_path / "out/wav.scp")
     assert keys(tmp_path / "out/text") == ["a", "c", "sp0.9-a", "sp0.9-c", "sp1.1-a", "sp1.1-c"]
+    assert keys(tmp_path / "out/spk2utt") == keys(tmp_path / "out/utt2spk")
+    run("perturb_data_dir_speed_3way.sh --include-spk-prefix false", str(data), str(tmp_path / "same"))
+    assert keys(tmp_path / "same/utt2spk") == ["a", "a-sp0.9", "a-sp1.1", "c", "c-sp0.9", "c-sp1.1"]
+    assert keys(tmp_path / "same/spk2utt") == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -735,14 +851,18 @@ def test_first_recording_by_name_that_cannot_be_read_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("utt2spk", "spk2utt"),
-    [("a s\nb t\nc t\n", "s a b\nt c\n"), ("a s\nb s\nc s\n", "s a b d\n"), ("a s\nb s\nc s\n", "t a b c\n"),
-     ("a s\nb s\nc s\n", "s a b\n"), ("a s\nb s\n", "s a b c\n")],
+    ("utt2spk", "spk2utt", "said"),
+    [("a s\nb t\nc t\n", "s a b\nt c\n", "utt2spk:2: b: has 'b t', but spk2utt has 'b s': make"),
+     ("a s\nb s\nc s\n", "s a b d\n", "utt2spk:3: c: has 'c s', but spk2utt has 'd s': make"),
+     ("a s\nb s\nc s\n", "t a b c\n", "utt2spk:1: a: has 'a s', but spk2utt has 'a t': make"),
+     ("a s\nb s\nc s\n", "s a b\n", "utt2spk:3: c: has 'c s', but spk2utt has no such line: make"),
+     ("a s\nb s\n", "s a b c\n", "utt2spk:3: c: has no such line, but spk2utt has 'c s': make"),
+     ("a s\nb s\n", "s a b\nt\n", "spk2utt:2: t: the speaker has no utterances: remove the line")],
 )  # fmt: skip
 def test_speakers_that_differ_from_their_list_are_not_valid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str, said: str
 ) -> None:
     data = small(tmp_path / "data", utt2spk=utt2spk, spk2utt=spk2utt)
-    with pytest.raises(DataDirError):
+    with pytest.raises(DataDirError, match=f"data/{said}"):
         run("validate_data_dir.sh --no-feats --no-text", str(data))
     assert "spk2utt and utt2spk do not seem to match" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from io_ark import DataDir, DataDirError
-from io_ark.data_dir import scripts, stage
+from io_ark.data_dir import directories, scripts, stage
 from io_ark.data_dir.scripts import Ended, run_data_command
 from io_ark.data_dir.stage import Printer, Stage, locked
 
@@ -291,6 +291,54 @@ def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
     assert scripts.run_protected(Printer("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
 
 
+def test_second_signal_is_not_delayed() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Ended), scripts.ending_in_order():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    with scripts.ending_in_order():
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+SOURCES: dict[str, tuple[Callable[[DataDir, Path], object], bool]] = {
+    "combine": (lambda data, out: DataDir.combine(out, data), True),
+    "perturb_speed": (lambda data, out: data.perturb_speed(out, 0.9), True),
+    "divide_speakers": (
+        lambda data, out: directories.divide_speakers(Printer("x"), data.path, str(out), utts_per_spk_max=1), True,
+    ),
+    "copy": (lambda data, out: data.copy(out), False),
+    "subset": (lambda data, out: data.subset(out, 1), False),
+    "remove_repetitions": (lambda data, out: directories.remove_repetitions(Printer("x"), "2", data.path, str(out)), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_source_of_a_job_is_locked_for_what_the_job_does_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    directory(tmp_path / "data", 3)
+    data, (job, is_changed) = DataDir(tmp_path / "data").fix(), SOURCES[name]
+    modes, commit = [], Stage.commit
+
+    def try_locks(self: Stage) -> None:
+        if self.folder.endswith("out"):
+            descriptor = os.open(data.path, os.O_RDONLY)
+            for mode in fcntl.LOCK_SH, fcntl.LOCK_EX:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+                    modes.append(mode)
+            os.close(descriptor)
+        commit(self)
+
+    monkeypatch.setattr(Stage, "commit", try_locks)
+    job(data, tmp_path / "out")
+    assert modes == ([] if is_changed else [fcntl.LOCK_SH])
+
+
 def test_command_of_audio_is_waited_for_after_a_signal(tmp_path: Path) -> None:
     directory(tmp_path / "data", 1)
     for name in ("utt2dur", "reco2dur"):
@@ -372,6 +420,7 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
         ["text", "x"],
         ["text", "", "x", ""],
         ["text"],
+        ["text", "", "utt2dur"],
         [f".text.{stage._MACHINE}.1.2.tmp", "utt2spk"],
         [".backup/text", ""],
         ["text", ".backup/text"],
@@ -409,7 +458,9 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
 @pytest.mark.parametrize(("change", "mode"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
 def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: int) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    with locked(str(tmp_path), change=change):
+    (tmp_path / "link").symlink_to(".")
+    names = str(tmp_path / "none"), f"{tmp_path}/link/", str(tmp_path)
+    with locked(*names, change=change, read=names):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         if not change:

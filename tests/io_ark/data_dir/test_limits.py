@@ -48,6 +48,20 @@ def test_durations_of_frames_lack_the_overlap_of_windows(tmp_path: Path) -> None
     assert data.utt2dur() == {"u1": 1.015} and data.num_frames() == {"u1": 100}
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_lengths_of_parts_are_joined_in_order(tmp_path: Path, parts: int) -> None:
+    for at in range(1, 4):
+        io_ark.save(str(tmp_path / f"{at}.mat"), np.zeros((10 * at, 2), np.float32))
+        io_ark.save(str(tmp_path / f"{at}.wav"), Wave(8000.0, np.zeros((1, 8000 * at), np.int16)))
+    feats, audio = ("".join(f"u{at} {tmp_path}/{at}.{end}\n" for at in (1, 2, 3)) for end in ("mat", "wav"))
+    data = make(tmp_path / "data", 3, wav_scp=audio, feats_scp=feats)
+    durations.get_utt2num_frames(quiet(), data.path, nj=parts)
+    assert Path(data.file("utt2num_frames")).read_text() == "u1 10 \nu2 20 \nu3 30 \n"
+    durations.get_utt2dur(quiet(), data.path, nj=parts)
+    assert Path(data.file("utt2dur")).read_text() == "u1 1 \nu2 2 \nu3 3 \n"
+    assert len(list(Path(data.path).glob("split*utt/*/utt2dur"))) == parts
+
+
 def test_frames_of_durations_are_not_whole_windows(tmp_path: Path) -> None:
     data = make(tmp_path / "data", 3, utt2dur="u1 1.0\nu2 0.0249\nu3 0.0251\n")
     durations.get_utt2num_frames(quiet(), data.path)
@@ -109,6 +123,14 @@ def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("sox")
+def test_incomplete_durations_of_a_source_are_not_made_again(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, utt2dur="u1 1\n", reco2dur="u1 4\n")
+    fast = data.perturb_speed(tmp_path / "fast", 2)
+    assert Path(data.file("utt2dur")).read_text() == "u1 1\n" and Path(data.file("reco2dur")).read_text() == "u1 4\n"
+    assert fast.utterances() == ["sp2-u1"]
+
+
+@pytest.mark.usefixtures("sox")
 def test_shortest_segments_are_kept_at_another_speed(tmp_path: Path) -> None:
     data = make(
         tmp_path / "data",
@@ -124,11 +146,15 @@ def test_shortest_segments_are_kept_at_another_speed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "samples"),
     [
-        (0, 0.099, "shorter than 0.1 s"),
+        (0, 0.099, r"^a: the segment from 0 s to 0\.099 s of r is shorter than 0\.1 s: remove the segment, or reduce"),
         (0, 0.1001, 801),
         (0.5, 1.5, 4000),
-        (0.5, 1.501, "outside"),
-        (1.01, -1, "outside"),
+        (
+            0.5,
+            1.501,
+            r"^a: the segment from 0\.5 s to 1\.501 s of r is outside the recording of 1 s: correct the times",
+        ),
+        (1.01, -1, r"^a: the segment from 1\.01 s to the end of r is outside the recording of 1 s: correct the times"),
         (0.5, -1, 4000),
         (0.00007, 0.50006, 3999),
         (0.00006, 0.50007, 4001),
@@ -154,6 +180,10 @@ def test_segment_is_cut_elsewhere(start: float, end: float, samples: int | str) 
         ("a r 1 -1", True),
         ("a r 0 1 0", True),
         ("a r 0 1 -1", False),
+        ("a r 0 1x", False),
+        ("a r 0x 1", False),
+        ("a r 0 1 1x", False),
+        ("a r 0 1 1 1", False),
         ("a r 0", False),
     ],
 )
@@ -167,9 +197,9 @@ def test_bad_line_of_segments_is_read(line: str, is_good: bool) -> None:
 
 # Values of files: good, bad.
 VALUES = {
-    "utt2dur reco2dur": ("0.001 1e-3", "0 -1 0.0"),
-    "utt2num_frames": ("1 3.0", "0 -1 1.5"),
-    "utt2warp spk2warp": ("0.51 1.49", "0.5 1.5 0 2"),
+    "utt2dur reco2dur": ("0.001 1e-3 x", "0 -1 0.0 -x"),
+    "utt2num_frames": ("1 3.0", "0 -1 1.5 1x"),
+    "utt2warp spk2warp": ("0.51 1.49 1.4x", "0.5 1.5 0 2 x 1.5x"),
     "spk2gender": ("m f", "x M"),
 }
 
@@ -264,11 +294,12 @@ def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
 def test_repeated_transcripts_are_counted_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 40)
     file = tmp_path / "text"
-    file.write_bytes(b"".join(b"u%02d  text %d\n" % (at, at if at < 20 else 20) for at in range(40)))
+    lines = [b"u%02d%s text %d\n" % (at, b" " * (at % 2), at if at < 20 else 20) for at in range(40)]
+    file.write_bytes(b"".join(lines))
     kept = b"".join(directories._thin_out_repetitions(str(file), 5))
     states = [at * 103349 % 71147 / 71147 for at in range(1, 21)]
     numbers = [*range(20), *(at for at, state in enumerate(states, 20) if state < 5 / 20)]
-    assert kept == b"".join(b"u%02d  text %d\n" % (at, min(at, 20)) for at in numbers)
+    assert kept == b"".join(lines[at] for at in numbers)
 
 
 @pytest.mark.parametrize(("wanted", "keys"), [(1, "b"), (2, "b c"), (3, "a b c"), (4, "a b c d"), (5, "a b c d e")])
@@ -370,11 +401,11 @@ def test_speaker_whose_utterances_are_apart_is_divided(tmp_path: Path) -> None:
     assert [part.utterances() for part in data.split(3)] == [["u1", "u3"], ["u2"], ["u4"]]
 
 
-@pytest.mark.parametrize("seconds", [0.5, 7, 123456, 999999, 1000000, 123456789, 1234567.25])
+@pytest.mark.parametrize("seconds", [0.5, 7, 123456, 999999, 1000000, 123456789, 1234567.25, 2**53 - 1, 2**53])
 def test_numbers_are_not_printed_as_by_awk(tmp_path: Path, seconds: float) -> None:
     data = make(tmp_path / "data", 2, segments=f"u1 r 0 {seconds}\nu2 r 1 2.5\n", wav_scp="r a.wav\n")
     durations.get_utt2dur(quiet(), data.path)
-    printed = f"{seconds:.0f}" if float(seconds).is_integer() else f"{seconds:.6g}"
+    printed = f"{seconds:.0f}" if float(seconds).is_integer() and seconds < 2**53 else f"{seconds:.6g}"
     assert Path(data.file("utt2dur")).read_text() == f"u1 {printed}\nu2 1.5\n"
 
 
@@ -398,6 +429,22 @@ def test_blank_line_of_many_recordings_is_not_numbered(
         data.resample(8000)
 
 
+@pytest.mark.parametrize("blanks", ["\n", " \n\n"])
+def test_blank_lines_at_the_end_have_no_volume(tmp_path: Path, blanks: str) -> None:
+    text = f"u1 u1.wav\nu2 u2.wav\n{blanks}"
+    data = make(tmp_path / "data", 2, wav_scp=text)
+    with pytest.raises(DataDirError, match=r"wav\.scp:3: is a blank line, which has no recording"):
+        data.perturb_volume()
+    assert Path(data.file("wav.scp")).read_text() == text
+
+
+@pytest.mark.parametrize("options", [{"frame_shift": np.inf}, {"frame_shift": -0.01}, {"frame_overlap": -np.inf}])
+def test_times_of_frames_are_finite(tmp_path: Path, options: dict[str, float]) -> None:
+    data = make(tmp_path / "data", 1, utt2dur="u1 1\n")
+    with pytest.raises(DataDirError, match="must be finite numbers of seconds, the shift above 0"):
+        data.num_frames(**options)
+
+
 HUGE = "99999999999"
 
 
@@ -406,6 +453,7 @@ HUGE = "99999999999"
     [
         ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .* must be finite numbers of seconds"),
         ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
+        ("get_utt2num_frames.sh --frame-overlap inf data", {}, "expected a number: --frame-overlap inf"),
         ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
         (
             "perturb_data_dir_volume.sh --reco2vol data/vol data",

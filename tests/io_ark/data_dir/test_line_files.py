@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from io_ark.data_dir import line_chunks
+from io_ark.data_dir.awk_numbers import replace_values
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
 from io_ark.data_dir.line_order import find_unsorted, get_sort_key, is_sorted, sort_lines
@@ -109,6 +110,11 @@ def test_speakers_are_grouped_in_the_order_in_which_they_appear(pairs: list[tupl
     speakers = list(dict.fromkeys(speaker for _, speaker in pairs))
     expected = [[speaker, *(name for name, other in pairs if other == speaker)] for speaker in speakers]
     assert [line.split() for line in spk2utt] == expected
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, b"0.5"), (1e6, b"1000000"), (1e7 / 3, b"3.33333e+06")])
+def test_value_is_replaced_after_a_key_with_a_carriage_return(value: float, text: bytes) -> None:
+    assert replace_values(b"a\rb 1\n c\t2 x\n", [value, 2]) == b"a\rb %b\nc 2\n" % text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import DataDir, DataDirError, lists, scripts, stage
+from io_ark.data_dir import DataDir, DataDirError, directories, lists, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
 from io_ark.data_dir.stage import Printer, Stage
 
@@ -200,6 +200,18 @@ def test_launcher_of_a_newer_version_has_one_line(capfd: Any, monkeypatch: pytes
     assert error.count("\n") == 1 and "has no new_script.sh: upgrade it" in error
 
 
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("mine")
+    for name, said in (
+        ("file", "^file: is not a directory: choose another name, or move it away$"),
+        ("file/utils", "^file/utils: Not a directory: nothing was changed$"),
+    ):
+        with pytest.raises(DataDirError, match=said):
+            install(name)
+    assert Path("file").read_text() == "mine" and os.listdir() == ["file"]
+
+
 def test_install_counts_scripts(tmp_path: Path, capfd: Any) -> None:
     assert run_data_command(["install", str(tmp_path / "utils")]) == 0
     assert f"wrote {len(SCRIPTS)} scripts into " in capfd.readouterr().out
@@ -214,7 +226,13 @@ def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
     ):
         DataDir(data).validate()
     (data / "wav.scp").write_text("r2 b.wav\nr1 a.wav\n")
-    with pytest.raises(DataDirError, match=rf"or run kaldi-compat data fix {re.escape(str(data))}"):
+    with pytest.raises(
+        DataDirError,
+        match=rf"wav\.scp:2: r1: follows r2: sort the file .*, or run kaldi-compat data fix {re.escape(str(data))}",
+    ):
+        DataDir(data).validate()
+    (data / "wav.scp").write_text("r1 a.wav\nr1 a.wav\n")
+    with pytest.raises(DataDirError, match=r"wav\.scp:2: r1: is a duplicate key: remove one of the lines"):
         DataDir(data).validate()
 
 
@@ -308,6 +326,131 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
     assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
 
 
+# Scripts in the order in which they run, with what they print and their status.
+TOLD: dict[str, tuple[str, int]] = {
+    "modify_speaker_info.sh data out": (
+        "modify_speaker_info.sh: one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.\n"
+        "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
+        "modify_speaker_info.sh: file utt2lang exists in dest out but not in src data.  Moving it to\n"
+        " ... out/.backup/utt2lang\n"
+        "modify_speaker_info.sh: file utt2dur exists in dest out but is none of this job.  Moving it to\n"
+        " ... out/.backup/utt2dur\n"
+        "modify_speaker_info.sh: copied data from data to out, number of speakers changed from 1 to 1\n"
+        "utils/validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad idea.\n"
+        "   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html\n"
+        "   for more information.\n"
+        "utils/validate_data_dir.sh: Successfully validated data-directory out\n", 0,
+    ),
+    "get_utt2dur.sh data": (
+        "get_utt2dur.sh: data/utt2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_utt2dur.sh frames": (
+        "get_utt2dur.sh: computing frames/utt2dur from frames/{frame_shift,utt2num_frames}.\n"
+        "get_utt2dur.sh: computed frames/utt2dur\n", 0,
+    ),
+    "get_reco2dur.sh data": (
+        "get_reco2dur.sh: data/wav.scp indexed by utt-id; copying utt2dur to reco2dur\n", 0,
+    ),
+    "get_reco2dur.sh --nj 2 data": (
+        "get_reco2dur.sh: data/reco2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_utt2num_frames.sh data": (
+        "utils/data/get_utt2dur.sh: data/utt2dur already exists with the expected length.  We won't recompute it.\n", 0,
+    ),
+    "get_utt2num_frames.sh --nj 2 data": ("get_utt2num_frames.sh: data/utt2num_frames already present!\n", 0),
+    "subset_data_dir.sh --first data 2 part": ("subset_data_dir.sh: reducing #utt from 3 to 2\n", 0),
+    "remove_dup_utts.sh 2 data rest": (
+        "Reduced number of utterances from 3 to 2\nUsing fix_data_dir.sh to reconcile the other files.\n"
+        "fix_data_dir.sh: kept 2 utterances out of 3\nfix_data_dir.sh: old files are kept in rest/.backup\n", 0,
+    ),
+    "remove_dup_utts.sh 2 none rest": ("remove_dup_utts.sh: Invalid input directory none\n", 1),
+    "remove_dup_utts.sh 1 data rest": ("remove_dup_utts.sh: invalid max-count '1'\n", 1),
+    "split_data.sh data 1": ("", 0),
+    "split_data.sh ./data 1": ("", 0),
+    "split_data.sh uneven 1": (
+        "** split_data.sh: warning, #lines is (utt2spk,feats.scp) is (3,1); you can \n"
+        "**  use utils/fix_data_dir.sh uneven to fix this.\n"
+        "** split_data.sh: warning, #lines is (utt2spk,text) is (3,1); you can \n"
+        "** use utils/fix_data_dir.sh to fix this.\n", 0,
+    ),
+    "get_utt2num_frames.sh none": (
+        "utils/data/get_utt2dur.sh: Expected none/wav.scp, none/segments or none/feats.scp to exist\n", 1,
+    ),
+    "get_utt2dur.sh uneven": (
+        "get_utt2dur.sh: segments file does not exist so getting durations from wave files\n"
+        "get_utt2dur.sh: could not get utterance lengths from sphere-file headers, using wav-to-duration\n"
+        "** split_data.sh: warning, #lines is (utt2spk,feats.scp) is (3,1); you can \n"
+        "**  use utils/fix_data_dir.sh uneven to fix this.\n"
+        "** split_data.sh: warning, #lines is (utt2spk,text) is (3,1); you can \n"
+        "** use utils/fix_data_dir.sh to fix this.\n"
+        "get_utt2dur.sh: there was a problem getting the durations\n", 1,
+    ),
+    "get_reco2dur.sh uneven": (
+        "get_reco2dur.sh: obtaining durations from recordings\n"
+        "get_reco2dur.sh: could not get recording lengths from sphere-file headers, using wav-to-duration\n"
+        "get_reco2dur.sh: there was a problem getting the durations\n", 1,
+    ),
+    "fix_data_dir.sh empty": (
+        "Empty list of recordings (bad file empty/segments)?\n", 1,
+    ),
+    "perturb_data_dir_volume.sh uneven": (
+        "perturb_data_dir_volume.sh: uneven/feats.scp exists; moving it to uneven/.backup/ as it wouldn't be valid any more.\n"
+        "perturb_data_dir_volume.sh: added volume perturbation to the data in uneven\n", 0,
+    ),
+    "perturb_data_dir_volume.sh --scale-low 1 uneven": (
+        "perturb_data_dir_volume.sh: It looks like the data was already volume perturbed.  Not doing anything.\n", 0,
+    ),
+    "validate_data_dir.sh --help": ("validate_data_dir.sh: no such directory --help\n", 1),
+    "subset_data_dir.sh --help": ("subset_data_dir.sh: invalid option '--help'\n", 1),
+    "combine_data.sh --skip-fix=true out data": (
+        "combine_data.sh --skip-fix=true out data\n"
+        "combine_data.sh: options to scripts must be of the form --name value, got '--skip-fix=true'\n", 1,
+    ),
+    "combine_data.sh all data part": (
+        "combine_data.sh all data part\n"
+        "combine_data.sh [info]: not combining utt2uniq as it does not exist\n"
+        "combine_data.sh [info]: not combining segments as it does not exist\n"
+        "combine_data.sh: combined utt2spk\n"
+        "combine_data.sh [info]: not combining utt2lang as it does not exist\n"
+        "combine_data.sh: combined utt2dur\n"
+        "combine_data.sh [info]: **not combining utt2num_frames as it does not exist everywhere**\n", 0,
+    ),
+    "shuffle_list.pl --help": (
+        "Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.\n", 1,
+    ),
+    "shuffle_list.pl data/text data/text": (
+        "Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.\n", 1,
+    ),
+    "validate_text.pl data/text": ("", 0),
+}  # fmt: skip
+
+
+def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, count in ("data", 3), ("out", 1), ("uneven", 3), ("empty", 1), ("frames", 1):
+        directory(tmp_path / name, count)
+    for name, text in (
+        ("data/utt2dur", "u0000 1\nu0001 1\nu0002 1\n"),
+        ("frames/utt2num_frames", "u0000 100\n"), ("frames/frame_shift", "0.01\n"),
+        ("out/utt2lang", "u0000 x\n"), ("out/utt2dur", "u0000 1\n"),
+        ("out/cmvn.scp", "s x\n"), ("uneven/feats.scp", "u0000 x\n"), ("uneven/text", "u0000 x\n"), ("empty/segments", ""),
+    ):  # fmt: skip
+        Path(name).write_text(text)
+    found = {}
+    for command, (text, _) in TOLD.items():
+        name, *argv = command.split()
+        say = Printer(name)
+        status = scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv))  # noqa: B023
+        found[command] = capfd.readouterr().out, status
+        if command == "get_reco2dur.sh data":
+            assert Path("data/reco2dur").read_bytes() == Path("data/utt2dur").read_bytes()
+        if command == "subset_data_dir.sh --first data 2 part":
+            Path("part/utt2num_frames").unlink()
+        if command.startswith("combine_data.sh all"):  # The rest is in other tests.
+            found[command] = found[command][0][: len(text)], status
+    assert found == TOLD
+
+
 def test_missing_directory_is_made(tmp_path: Path) -> None:
     with pytest.raises(DataDirError):
         scripts.call(SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh"), [str(tmp_path / "none")])
@@ -344,6 +487,7 @@ def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> No
         ("fix_data_dir.sh --utt-extra-files extra data", "--utt-extra-files extra data", 3),
         ("validate_data_dir.sh --no-wav data --no-feats", "--no-feats data", 3),
         ("combine_data.sh --extra-files images.scp out data", "out", 1),
+        ("remove_dup_utts.sh 2 data out", "out", 0),
         ("copy_data_dir.sh data out", "", 0),
     ],
 )
@@ -424,6 +568,72 @@ def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
         scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
 
 
+@pytest.mark.parametrize("as_script", [True, False])
+def test_lines_before_an_unknown_utterance_are_renamed(tmp_path: Path, as_script: bool) -> None:
+    data = directory(tmp_path / "data")
+    (data / "utt2lang").write_text("u0000 x\nu0001 y\nu9 z\nu0002 x\n")
+    say = Printer("copy_data_dir.sh", as_script=as_script)
+    with pytest.raises(DataDirError, match=r"data/utt2lang:3: u9: is not in .*data/utt2spk: add the name") as error:
+        directories.copy(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
+    assert error.value.status == 255
+    assert (tmp_path / "out").exists() == as_script
+    assert not as_script or (tmp_path / "out/utt2lang").read_text() == "a-u0000 x\na-u0001 y\n"
+
+
+@pytest.mark.parametrize("chunk", [10, 1 << 20])
+def test_utterance_without_a_speaker_is_not_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, chunk: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    (tmp_path / "utt2spk").write_text("a s\nb s\nc t\n")
+    for text, said in (
+        ("a x\nb x\nd x\n", "text:3: split_scp.pl: No utterance d in utt2spk file utt2spk: correct this line"),
+        ("a x\n \nb x\n", "text:2: split_scp.pl: Empty or space-only line in scp file: correct this line"),
+    ):
+        (tmp_path / "text").write_text(text)
+        with pytest.raises(DataDirError, match=f"^{re.escape(said)}$"):
+            scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+    (tmp_path / "utt2spk").write_text("a s\nb s\nc\n")
+    with pytest.raises(
+        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file 'c': correct this line$"
+    ):
+        scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+
+
+def test_invalid_perturbed_directory_has_another_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    data = directory(tmp_path / "data")
+    for name in ("utt2dur", "reco2dur"):
+        (data / name).write_text("u0000 1\nu0001 1\nu0002 1\n")
+    for name in ("utt2spk", "spk2utt"):
+        (data / name).write_text("u0000 u0000\nu0001 u0001\nu0002 u0002\n")
+    (data / "wav.scp").write_text("u0000 a.wav\nu0001 ~/a.wav\nu0002 a.wav\n")
+    say = Printer("perturb_data_dir_speed_3way.sh")
+    with pytest.raises(DataDirError, match=r"out/wav\.scp: u0001: starts a path with ~") as error:
+        scripts.call(SCRIPTS[say.name], say, ["data", "out"])
+    assert error.value.status == 1
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "perturb_data_dir_speed_3way.sh: generated 3-way speed-perturbed version of data in data, in out",
+        "utils/validate_data_dir.sh: Please do not use tilde (~) in your wav.scp.",
+        "perturb_data_dir_speed_3way.sh: Validation failed.  If it is a sorting issue, try the option "
+        "'--always-include-prefix true'.",
+    ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_output_to_a_full_disk_is_complete(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    for run in (lambda: print("x") or 0, lambda: print("x" * 99999) or 0):
+        with open(os.open("/dev/full", os.O_WRONLY), "w", closefd=False) as full:
+            monkeypatch.setattr(sys, "stdout", full)
+            assert scripts.run_protected(Printer("x.sh"), run) == 1
+            assert capfd.readouterr().err == "x.sh: No space left on device\n"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # for what is still in the buffer
+
+
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Printer("combine_data.sh")
     assert scripts.run_protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
@@ -464,6 +674,9 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
+    for name, text in ("none", "missing config 'none'"), ("data", "cannot read the configuration data: Is a directory"):
+        with pytest.raises(DataDirError, match=text):
+            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", name, "a", "b"])
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
         scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
@@ -598,6 +811,66 @@ def test_options_of_a_directory_with_images_are_passed_on(
     assert sorted(capfd.readouterr().out.split()) == sorted([*options, "data"])
 
 
+@pytest.mark.parametrize("chunk", [5, 1 << 20])
+@pytest.mark.parametrize("blank", [" ", "  "])
+def test_values_of_a_map_are_replaced_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, chunk: int, blank: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    Path("map").write_text(f"a{blank}1\nb{blank}2{blank}3\na{blank}1\na{blank}4\nc\n")
+    assert lists.read_map("map") == {b"a": b"4", b"b": b"2 3", b"c": b""}
+    said = "map:4: a: apply_map.pl: warning! another value for this key: the last one is used\n"
+    assert capfd.readouterr().err == said
+    Path("in").write_text(f"a{blank}b c\nb d\n")
+    script, say = SCRIPTS["apply_map.pl"], Printer("apply_map.pl")
+
+    def apply(*options: str) -> tuple[int, str, str]:
+        with open("in", "rb") as file:
+            monkeypatch.setattr(lists, "STDIN", file.fileno())
+            return (
+                scripts.run_protected(say, lambda: scripts.call(script, say, [*options, "map"])),
+                *capfd.readouterr(),
+            )
+
+    missing = "apply_map.pl: warning! missing key d in map\n"
+    assert apply("--permissive") == (0, "4 2 3 \n2 3 d\n", said + missing)
+    assert (
+        apply("-f", "2-", "--permissive") == apply("--permissive", "-f", "2-") == (0, "a 2 3 \nb d\n", said + missing)
+    )
+    assert apply("-f", "1") == (0, "4 b c\n2 3 d\n", said)
+    assert apply() == (255, "4 2 3 \n", f"{said}apply_map.pl: undefined key d in map\n")
+    for options in (["-f", "1"] * 3, ["-f", "2", "--permissive"] * 2 + ["-f", "1"]):
+        assert apply(*options)[:2] == (0, "4 b c\n2 3 d\n")
+    assert apply(*["-f", "1"] * 4)[:2] == (1, "")  # Kaldi's script reads three options.
+    Path("map").write_text(f"a{blank}1\nb{blank}2\n\nc{blank}3\n")
+    with pytest.raises(DataDirError, match=r"^map:3: apply_map\.pl: empty line: correct this line$"):
+        lists.read_map("map")
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["-j 2 1", "--one-based -j 2 2", "-j 2 2 --one-based", "--utt2spk=pairs --one-based -j 2 2",
+     "-j 2 2 --utt2spk=pairs --one-based", "--one-based -j 2 2 --utt2spk=pairs",
+     "--one-based --utt2spk=pairs -j 2 2"],
+)  # fmt: skip
+def test_options_of_a_part_stand_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, options: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a 1\nb 2\nc 3\nd 4\n")
+    Path("pairs").write_text("a s\nb s\nc t\nd t\n")
+    say = Printer("split_scp.pl")
+    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text", "part"]) == 0
+    assert Path("part").read_text() == "c 3\nd 4\n"
+    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text"]) == 0
+    sys.stdout.flush()
+    assert capfdbinary.readouterr() == (b"c 3\nd 4\n", b"")
+    for words in ("-j 2 1", "-j 2 1 text part more", "text", ""):
+        with pytest.raises(DataDirError, match=r"^Usage: split_scp\.pl "):
+            scripts.call(SCRIPTS[say.name], say, words.split())
+
+
 @pytest.mark.parametrize("spec", ["x", "-", ":", "", "a2", "-x"])
 def test_fields_to_map_are_numbers(tmp_path: Path, spec: str) -> None:
     (tmp_path / "map").write_text("a b\n")
@@ -616,6 +889,13 @@ def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
         error = capfd.readouterr().err
         assert f"there is no command {name!r}: choose from " in error and "install" in error
         assert error.count("\n") == 1 and ", ," not in error
+
+
+def test_help_has_the_default_of_each_option(capfd: Any) -> None:
+    assert run_data_command(["utt2dur", "--help"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["--frame-shift", "--nj", "--read-entire-file", "--cmd"]
+    assert [line.rpartition(" (default: ")[2] for line in lines[1:]] == ["'0.01')", "4)", "false)", "'')"]
 
 
 def test_help_is_printed_on_the_stream_of_the_program(capfd: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import line_chunks
 from io_ark.data_dir.segment_times import is_interval
+from io_ark.data_dir.segments import _Cutter
 
 RATE = 8000
 SECONDS = {"r1": 2.0, "r2": 3.0, "r3": 1.0}
@@ -102,6 +104,45 @@ def test_jobs_keep_segments_to_the_end(data: DataDir, job: Callable[[DataDir], D
 def test_a_segment_to_the_end_is_the_last_of_its_recording(tmp_path: Path) -> None:
     data = directory(tmp_path / "data", "a r1 0 1\nb r1 1 -1\nc r1 1 1.5\n")
     assert data.to_whole_recordings(tmp_path / "whole").text["r1"] == "word a word c word b"
+
+
+def test_recording_is_read_once_for_adjacent_segments() -> None:
+    waves = {name: io_ark.Wave(RATE, np.full((1, RATE), at, np.int16)) for at, name in enumerate(("r1", "r2"))}
+    read: list[str] = []
+
+    class Recordings(dict[str, io_ark.Wave]):
+        def __getitem__(self, name: str) -> io_ark.Wave:
+            read.append(name)
+            return waves[name]
+
+    cut = _Cutter(Recordings(waves))
+    assert [cut(name, f"{name} 0 0.5").samples.max() for name in ("r1", "r1", "r2", "r2", "r1")] == [0, 0, 1, 1, 0]
+    assert read == ["r1", "r2", "r1"]
+    assert cut.__getstate__() == {"_recordings": waves, "_last": None}  # A copy for another process has no audio.
+
+
+@pytest.mark.parametrize(
+    ("load", "line", "value"),
+    [(io_ark.load_utt2spk, "u1 s", "s"), (io_ark.load_spk2utt, "u1 a b", ["a", "b"]), (io_ark.load_text, "u1 a b", "a b"),
+     (io_ark.load_segments, "u1 r 0 1", io_ark.Segment("u1", "r", 0, 1))],
+)  # fmt: skip
+def test_files_are_read_from_commands_unless_these_are_refused(
+    load: Callable[..., Any], line: str, value: object, tmp_path: Path
+) -> None:
+    command = f"echo {line} |"
+    assert dict(load(command)) == dict(load(command, network=False)) == {"u1": value}
+    with pytest.raises(io_ark.ArkError, match="is not run: pipes are disabled"):
+        load(command, pipes=False)
+    with pytest.raises(io_ark.ArkError, match="the network is not used: it is disabled"):
+        load("http://127.0.0.1:1/x", network=False)
+    if load is io_ark.load_segments:
+        (tmp_path / "segments").write_text(f"{line}\n")
+        (tmp_path / "wav.scp").write_text(f"r cat {tmp_path}/r.wav |\n")
+        io_ark.save(str(tmp_path / "r.wav"), io_ark.Wave(RATE, np.zeros((1, RATE), np.int16)))
+        files = tmp_path / "segments", tmp_path / "wav.scp"
+        assert load(*files)["u1"].samples.shape == load(*files, network=False)["u1"].samples.shape == (1, RATE)
+        with pytest.raises(io_ark.ArkError, match="is not run: pipes are disabled"):
+            load(*files, pipes=False)["u1"]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,13 @@ def test_byte_order_mark_loses_an_utterance(
     assert content(tmp_path) == before
 
 
+def test_byte_order_mark_of_a_file_without_keys_is_valid(tmp_path: Path) -> None:
+    data = full(tmp_path / "data")
+    (data / "glm").write_bytes(MARK + b";; x\n")
+    with pytest.raises(DataDirError, match=r"data/glm:1: ;;: starts with a byte-order mark"):
+        run(f"validate_data_dir.sh {data}")
+
+
 def test_byte_order_mark_of_a_list_loses_an_utterance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     full(Path("data"))
