@@ -321,7 +321,8 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
-    with _open_foreign(lambda: h5py.File(path, "r"), path)  # h5py before 3.0 would open the file for writing. as file:
+    # Without "r", h5py before 3.0 would open the file for writing.
+    with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
         names, groups = list(file), set()
         while names:
             name = names.pop(0)
