@@ -494,11 +494,14 @@ def test_samples_of_a_grid_in_pinned_memory_are_sent_from_their_place(monkeypatc
         assert (piece.data_ptr() == tensor[160:].data_ptr()) is not is_copied
 
 
-def test_files_in_pinned_memory_lie_on_the_grid_of_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shift", [100, 160])
+def test_files_in_pinned_memory_lie_on_the_grid_of_frames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int
+) -> None:
     monkeypatch.setattr(
         packed_batch, "allocate_host_memory", lambda shape, dtype: torch.zeros(shape, dtype=torch.int16)
     )
     lines = (make_data(tmp_path, 5) / "wav.scp").read_bytes().splitlines()
-    (read,) = TaskReader(DumpOptions(), lambda: PinnedMemory(160))(Lines(0, lines))
+    (read,) = TaskReader(DumpOptions(), lambda: PinnedMemory(shift))(Lines(0, lines))
     assert isinstance(read, Audio) and isinstance(read.block, WaveBlock) and len(read) == 5
-    assert (read.block.starts % 160 == read.block.starts[0] % 160).all()
+    assert (read.block.starts % shift == 0).all()

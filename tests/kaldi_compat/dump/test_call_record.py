@@ -24,12 +24,13 @@ READ: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("how", READ)
 def test_file_that_is_read_is_recorded(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "weights"
-    path.write_text("")
+    path, other = tmp_path / "weights", tmp_path / "other"
+    for file in (path, other):
+        file.write_text("")
     with record_calls() as record:
         READ[how](path)
     assert list(record.list_files()) == [path] and not record.external
-    READ[how](tmp_path / "weights")
+    READ[how](other)  # behind the block
     assert list(record.list_files()) == [path]
 
 

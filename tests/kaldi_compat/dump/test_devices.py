@@ -144,6 +144,42 @@ def test_a_gpu_that_is_lost_costs_its_archive_and_its_workers_only(monkeypatch: 
         team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone, too")))
 
 
+class Dying:
+    """A process that has closed its connection, and ends a moment later with status 3 unless it is killed before."""
+
+    def __init__(self) -> None:
+        self.exitcode: int | None = None
+
+    def join(self, timeout: float | None = None) -> None:
+        self.exitcode = self.exitcode or 3
+
+    def kill(self) -> None:
+        self.exitcode = self.exitcode or -9
+
+
+@pytest.mark.parametrize(("shard", "message"), [
+    (Shard(3, 0, 10, 1), "^3 workers died while writing archive 3: the last worker ended with status 3: code in"),
+    (None, "^worker processes end before they start to write archives: the last worker ended with status 3: code in"),
+])  # fmt: skip
+def test_third_worker_that_dies_stops_the_job_with_its_own_status(
+    monkeypatch: pytest.MonkeyPatch, shard: Shard | None, message: str
+) -> None:
+    team, said = team_of(monkeypatch, "cpu", "cpu")
+    other = team.workers[1]
+    for number in range(3):
+        dead = team.workers[0]
+        dead.process, dead.shard = Dying(), shard
+        if number == 2:
+            with pytest.raises(DumpError, match=message):
+                team._handle(dead, None)
+        else:
+            team._handle(dead, None)
+            assert team.workers[0] is not dead and team.workers[1] is other
+            assert list(team.waiting) == [shard] * (shard is not None)
+            team.waiting.clear()
+    assert not said
+
+
 def test_an_archive_at_which_gpus_are_lost_again_and_again_stops_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     team, _ = team_of(monkeypatch, "cuda:0")
     shard = team.workers[0].shard
