@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -169,10 +169,13 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
     monkeypatch.setattr(
         computer, "_start_row", lambda parts: rows.append(sum(len(each.audio) for each in parts)) or start_row(parts)
     )
-    batch = [utterance(i, 8000, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
-    results = computer.submit(batch)()
-    assert all(isinstance(each, Features) for each in results) and sum(map(len, results)) == 8
+    batch = [utterance(i, 8000, 1 + i % 2, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
+    results = by_index(computer.submit(batch)())
     assert sorted(rows) == [2, 6]
+    expected = by_index(SpectralComputer(job, make_plan(job), "cpu").submit(batch)())
+    assert results.keys() == expected.keys() == set(range(8))
+    for index, features in expected.items():
+        np.testing.assert_allclose(cast(Any, results[index]).value, cast(Any, features).value, atol=2e-3)
 
 
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:

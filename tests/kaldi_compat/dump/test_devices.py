@@ -309,6 +309,23 @@ def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
     assert done == (list(range(1, shards + 1)) if used == 0 else [])
 
 
+@pytest.mark.parametrize(("text", "error", "message"), [
+    ("CUDA-capable device(s) is/are busy or unavailable", UnavailableError, "^cuda:3 is in use by another process"),
+    ("a mistake in the program", RuntimeError, "^a mistake in the program$"),
+])  # fmt: skip
+def test_gpu_that_cannot_be_opened_is_told_from_other_errors(
+    monkeypatch: pytest.MonkeyPatch, text: str, error: type[Exception], message: str
+) -> None:
+    def prepare(device: str, max_memory: float) -> None:
+        assert (device, max_memory) == ("cuda:3", 2.0)
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(workers, "prepare_device", prepare)
+    job = Job(Layout.from_paths("data", "fbank"), DumpOptions(device="cuda", max_device_memory=2.0))
+    with pytest.raises(error, match=message):
+        workers._open_runner(job, cast(Any, None), "cuda:3", owns_process=False)
+
+
 @pytest.mark.parametrize(("error", "kind"), [
     (UnavailableError("busy"), "unavailable"), (LostDeviceError("gone"), "lost"), (DumpError("bad"), "stop"),
     (EOFError(), None),

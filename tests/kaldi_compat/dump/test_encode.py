@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,16 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
                 file.seek(path.stat().st_size - 1)
                 file.write(bytes([last[0] ^ 1]))
 
+    files: list[write.WholeFile] = []
+    create = write.WholeFile
+    monkeypatch.setattr(
+        write, "WholeFile", lambda *args, **options: files.append(create(*args, **options)) or files[-1]
+    )
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
     assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt
-    assert not list((data / "data").iterdir())
+    assert not list((data / "data").iterdir()) and len(files) == 4 and all(file._file.closed for file in files)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("verify")]
 
 
 def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

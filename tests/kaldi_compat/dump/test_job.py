@@ -9,7 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import kaldiio
 import numpy as np
@@ -712,6 +715,17 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
 def test_file_in_place_of_a_directory_is_named(data: Path, name: str) -> None:
     (data / name).write_text("")
     assert f"the directory {data / name} cannot be created: File exists" in refused(data)
+
+
+def test_missing_cluster_is_named_before_any_file_is_touched(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray: Any = SimpleNamespace(__spec__=ModuleSpec("ray", None))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        said = refused(data, "--runner=ray", f"--address={address}")
+        assert f"no Ray cluster at --address={address}: " in said and "start a cluster, or correct the address" in said
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "--runner=ray" in refused(data, "--runner=ray") and not (data / "log").exists()
+    assert dump(data) == 0  # which needs no cluster
 
 
 def test_unwritable_output_is_named(data: Path) -> None:

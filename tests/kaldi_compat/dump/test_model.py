@@ -293,6 +293,21 @@ def test_batch_that_does_not_fit_into_memory_is_halved(data: Path) -> None:
     assert found.keys() == whole.keys() and all(np.array_equal(found[key], whole[key]) for key in keys)
 
 
+@pytest.mark.parametrize("error", [MemoryError("of the host"), RuntimeError("CUDA error: out of memory")])
+def test_utterance_that_no_memory_holds_fails_alone(data: Path, error: Exception) -> None:
+    key = keys_of(data / "wav.scp")[1]
+    write_wav(data / "wav" / f"{key}.wav", audio(9000, seed=1), 8000)
+
+    class Full(Samples):
+        def __call__(self, audio: Sequence[np.ndarray]) -> dict[str, Any]:
+            if any(len(each) == 9000 for each in audio):
+                raise error
+            return super().__call__(audio)
+
+    assert kaldi_compat.dump(data, Full(), nj=1).utterances == 3
+    assert failures(data) == f"{key} the memory is too small for this utterance: cut the audio into segments\n"
+
+
 def test_audio_that_cannot_be_resampled_is_one_failed_utterance(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key, *others = keys_of(data / "wav.scp")
     sizes = {len(samples) for name, (samples, _) in waves(data).items() if name == key}

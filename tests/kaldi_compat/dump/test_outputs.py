@@ -316,11 +316,17 @@ def test_what_killed_dumps_left_is_removed_and_named(data: Path) -> None:
 
     assert dump(data, "--format=npy") == 0
     left_by_a_dead_process(data / "frame_shift").touch()
-    folder = left_by_a_dead_process(data / "feats")
+    disk, shared = data.parent / "disk", data.parent / "shared"
+    for place, name in ((disk, "feats"), (shared, "wav.scp")):
+        place.mkdir()
+        (data / name).rename(place / name)
+        (data / name).symlink_to(place / name)
+    folder, foreign = left_by_a_dead_process(disk / "feats"), left_by_a_dead_process(shared / "wav.scp")
     folder.mkdir()
     (folder / "a.npy").touch()
+    foreign.touch()
     assert "removed 2 unfinished files that killed dumps left" in said_by(data, "--format=npy")
-    assert not list(data.rglob("*unfinished*"))
+    assert list(data.parent.rglob("*unfinished*")) == [foreign]
 
 
 @pytest.mark.parametrize("name", ["data/train/spk2utt", "data/train/utt2spk", "data/train/text", "helper_of_report.py"])
