@@ -169,7 +169,8 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
     monkeypatch.setattr(
         computer, "_start_row", lambda parts: rows.append(sum(len(each.audio) for each in parts)) or start_row(parts)
     )
-    batch = [utterance(i, 8000, 1 + i % 2, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
+    slow = WaveBlock.concatenate([(f"utt{i}", io_ark.Wave(8000.0, audio(8000, i))) for i in (6, 7)])
+    batch = [*(utterance(i, 8000, 1 + i % 2) for i in range(6)), Audio(6, slow)]
     results = by_index(computer.submit(batch)())
     assert sorted(rows) == [2, 6]
     expected = by_index(SpectralComputer(job, make_plan(job), "cpu").submit(batch)())

@@ -136,9 +136,12 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
 
     files: list[write.WholeFile] = []
     create = write.WholeFile
-    monkeypatch.setattr(
-        write, "WholeFile", lambda *args, **options: files.append(create(*args, **options)) or files[-1]
-    )
+
+    def create_listed(*arguments: Any, **options: Any) -> write.WholeFile:
+        files.append(create(*arguments, **options))
+        return files[-1]
+
+    monkeypatch.setattr(write, "WholeFile", create_listed)
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
     assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt

@@ -290,9 +290,7 @@ def test_curves_ticks_and_names_are_at_their_places_on_the_axes() -> None:
     np.testing.assert_allclose(points, expected, atol=0.06)
     ticks = re.findall(r'<line class="grid" x1="(.*?)" x2="(.*?)" y1="(.*?)" y2="(.*?)"/>'
                        r'<text x="(.*?)" y="(.*?)" text-anchor="(.*?)">(.*?)</text>', shown)  # fmt: skip
-    assert [tick[6:] for tick in ticks] == [("middle", f"{x}") for x in range(1, 6)] + [
-        ("end", f"{y}") for y in (0, 2, 4)
-    ]
+    assert [tick[6:] for tick in ticks] == [*(("middle", x) for x in "12345"), *(("end", y) for y in "024")]
     below = [(across(x), across(x), bottom, bottom + 4, across(x), bottom + 17) for x in range(1, 6)]
     beside = [(left, right, up(y), up(y), left - 6, up(y) + 4) for y in (0, 2, 4)]
     np.testing.assert_allclose([[float(place) for place in tick[:6]] for tick in ticks], below + beside, atol=0.06)
