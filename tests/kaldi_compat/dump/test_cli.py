@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_deadline_leaves_no_open_file_and_calls_nothing_after_its_end(is_started
         if thread.name == "deadline":
             thread.join(10)
     assert set(os.listdir("/proc/self/fd")) == before and not calls
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the list of open files")
+def test_job_leaves_no_thread_and_no_open_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(os.listdir("/proc/self/fd")), threading.active_count()
+    assert command.main(["dump", "fbank", str(tmp_path / "nowhere")]) == 255
+    end = time.monotonic() + 10
+    while (set(os.listdir("/proc/self/fd")), threading.active_count()) != before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (set(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert "nowhere" in capsys.readouterr().err
 
 
 def test_deadline_calls_its_function_once_it_has_passed() -> None:

@@ -176,6 +176,17 @@ def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -
     assert re.findall(r"^(u\d)", failures(data), re.M) == ["u4", "u5", "u7", "u8", "u9"]
 
 
+def test_segments_that_cannot_be_cut_fail_alone(data: Path) -> None:
+    lines = ["s1 spk0-utt000 0 0.2", "s2 spk0-utt000 0.2 0.1", "s3 lost 0 0.1", "s4 spk0-utt000 0.1 0.3", "s5 lost x"]
+    (data / "segments").write_text("".join(f"{line}\n" for line in lines))
+    (data / "utt2spk").unlink()
+    assert dump(data) == 1
+    assert keys_of(data / "feats.scp") == ["s1", "s4"]
+    reasons = dict(line.split(" ", 1) for line in failures(data).splitlines())
+    assert list(reasons) == ["s2", "s3", "s5"] and len({*reasons.values()}) == 3
+    assert reasons["s3"] == "the recording lost is not in wav.scp: add the recording"
+
+
 def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
     (data / "spk2warp").write_text("spk0 0.9\nspk1 1.1\nspk2 1.0\n")  # spk3 has none
     assert dump(data) == 1

@@ -54,6 +54,7 @@ def test_mean_over_many_rows_has_no_rounding_of_32_bits(data: Path) -> None:
     kaldi_compat.dump(data, lambda audio: [rows for _ in audio], nj=1, pool="mean", name="f")
     expected = np.float32((2**24 + 1000) / 1001)
     assert all((value == expected).all() for value in arrays(data / "xvector.scp").values())
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
 
 
 @pytest.mark.parametrize("reduction", ["pool", "kmeans"])
@@ -208,8 +209,8 @@ def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.Monkey
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
     source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(preset="wenet", engine="torch")))
-    assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
-    assert moved == [device]
+    assert source and (opened := source.open(device, 1)).sample_rate == (None if device == "cpu" else 16000)
+    assert moved == [device] and not opened.checks_rows
 
 
 class Samples:

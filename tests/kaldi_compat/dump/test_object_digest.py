@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -343,7 +344,7 @@ def test_other_value_gives_another_digest(kind: str) -> None:
     assert {name for name in first.parts if first.parts[name] != other.parts[name]} == {"value"}
 
 
-def _filled(holder: queue.Queue[int]) -> queue.Queue[int]:
+def _filled(holder: Any) -> Any:
     holder.put(1)
     return holder
 
@@ -404,7 +405,11 @@ OPAQUE: dict[str, Callable[[], Any]] = {
     "tensor without values": lambda: torch.zeros(2, device="meta"),
     "thread": lambda: threading.Thread(target=print),
     "queue that holds an object": lambda: _filled(queue.Queue()),
+    "simple queue that holds an object": lambda: _filled(queue.SimpleQueue()),
     "content of a thread": lambda: _local(array(1)),
+    "weak keys": lambda: weakref.WeakKeyDictionary({test_state_outside_of_python_is_reported: array(1)}),
+    "weak values": lambda: weakref.WeakValueDictionary({1: test_state_outside_of_python_is_reported}),
+    "weak set": lambda: weakref.WeakSet([test_state_outside_of_python_is_reported]),
     "cache that is not empty": lambda: _cached(array(1)),
     "deep list": lambda: functools.reduce(lambda inner, _: [inner, array(1)], range(2000), []),
 }

@@ -259,6 +259,11 @@ def test_what_killed_dumps_left_on_other_disks_is_removed(data: Path) -> None:
     assert not list(data.rglob("*unfinished*"))
 
 
+def test_file_in_place_of_the_folder_of_arrays_is_refused_before_the_work(data: Path) -> None:
+    (data / "feats").write_text("mine")
+    assert "feats is not a folder: move it out of the way" in refused_unchanged(data, "--format=npy")
+
+
 @pytest.mark.parametrize("kind", ["folder", "link to a folder"])
 def test_folder_with_the_name_of_an_array_is_refused_before_the_work(data: Path, kind: str) -> None:
     (data / "feats").mkdir()

@@ -136,6 +136,23 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     assert any(len(each) > 1 for each in found) == bool(native.library())
 
 
+@pytest.mark.parametrize(
+    ("bytes_at_once", "lines", "expected"),
+    [(32_000, 8, 16), (31_999, 8, 8), (32_000, 7, 8), (4000, 8, 2), (1, 8, 1), (1 << 20, 200, 256)],
+)
+def test_number_of_lines_that_are_read_together_follows_their_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int, lines: int, expected: int
+) -> None:
+    write_wav(tmp_path / "a.wav", audio(1000, seed=1, channels=1))
+    monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
+    monkeypatch.setattr(TaskReader, "_load_block", lambda self, lines, first: None)
+    reader = TaskReader(DumpOptions())
+    results = reader(Lines(3, [f"u{i} {tmp_path}/a.wav".encode() for i in range(lines)]))
+    unread = [result for result in results if isinstance(result, Lines)]
+    assert reader.lines_at_once == expected and [len(each) for each in unread] == [lines - expected] * (expected < 8)
+    assert [each.index for each in results] == list(range(3, 3 + len(results)))
+
+
 def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
     lines = [b"a a.wav", b"b cat b.wav |", b"c cat c.wav | \t", b"d d.wav"]
     tasks = list(read._iterate_script_tasks(iter(lines), lambda: 9))
