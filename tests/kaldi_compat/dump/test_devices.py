@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -178,6 +179,14 @@ def test_third_worker_that_dies_stops_the_job_with_its_own_status(
             assert list(team.waiting) == [shard] * (shard is not None)
             team.waiting.clear()
     assert not said
+
+
+def test_worker_has_ended_before_its_files_are_removed() -> None:
+    calls: list[str] = []
+    process = SimpleNamespace(kill=lambda: calls.append("kill"), join=lambda: calls.append("join"))
+    tasks, lifeline = (SimpleNamespace(close=partial(calls.append, name)) for name in ("tasks", "lifeline"))
+    workers._end(workers._Worker(process, tasks, lifeline, "cpu"))
+    assert calls == ["kill", "join", "tasks", "lifeline"]
 
 
 def test_an_archive_at_which_gpus_are_lost_again_and_again_stops_the_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,14 @@ def test_leaves_what_the_recipe_script_leaves(data: Path, tmp_path: Path) -> Non
     assert not list(data.glob("**/*unfinished*"))
 
 
+def test_lists_are_written_only_on_request(data: Path) -> None:
+    assert dump(data, "--write-utt2dur=false") == 0
+    assert (data / "utt2num_frames").exists() and not (data / "utt2dur").exists()
+    (data / "utt2num_frames").unlink()
+    assert dump(data, "--write-utt2num-frames=false") == 0
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
+
+
 def test_kaldiio_reads_the_archives(data: Path) -> None:
     assert dump(data) == 0
     ours = matrices(data / "feats.scp")

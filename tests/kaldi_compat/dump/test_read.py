@@ -28,7 +28,7 @@ from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_ahead, read_audio, read_task
 from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
-from tests.support.dump_data import RATE, audio, make_data, write_wav
+from tests.support.dump_data import RATE, audio, dump, make_data, write_wav
 
 
 def tasks(count: int) -> list[Task]:
@@ -151,6 +151,19 @@ def test_number_of_lines_that_are_read_together_follows_their_sizes(
     unread = [result for result in results if isinstance(result, Lines)]
     assert reader.lines_at_once == expected and [len(each) for each in unread] == [lines - expected] * (expected < 8)
     assert [each.index for each in results] == list(range(3, 3 + len(results)))
+
+
+def test_a_dump_reads_several_lines_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    call = TaskReader.__call__
+
+    def counted(self: TaskReader, task: Task | Lines | Failure) -> read.ReadResult:
+        sizes.extend([len(task)] if isinstance(task, Lines) else [])
+        return call(self, task)
+
+    monkeypatch.setattr(TaskReader, "__call__", counted)
+    assert dump(make_data(tmp_path, 12, samples=(2000,))) == 0
+    assert sorted(sizes) == [4, 8]
 
 
 def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
