@@ -119,6 +119,12 @@ def results_of(data: Path) -> dict[str, bytes]:
     return found | {path.name: path.read_bytes() for path in (data / "data").iterdir()}
 
 
+def test_log_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
+    with shard.log_file(tmp_path / "missing" / "1.log", takes_stderr=True):
+        shard.logger.warning("lost")
+    assert not list(tmp_path.iterdir())
+
+
 def list_files(monkeypatch: pytest.MonkeyPatch, limit: int = 100) -> list[write.WholeFile]:
     """Return the list of the files that an archive's writer opens. Opening more than ``limit`` files fails."""
     files: list[write.WholeFile] = []

@@ -422,6 +422,11 @@ def test_state_outside_of_python_is_reported(kind: str) -> None:
     assert opaque and all(path.startswith("value.0.a") for path in opaque)
 
 
+def test_digest_of_parts_has_their_bounds() -> None:
+    digests = [object_digest._hash(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""))]
+    assert len({*digests}) == 4 and object_digest._hash("ab", b"c") == digests[0]
+
+
 def test_paths_into_a_dictionary_name_only_plain_keys() -> None:
     """The text of another key may be an address, which is different in each process."""
     mixed = {"name": iter([1]), Holder(1): iter([2])}
@@ -446,6 +451,9 @@ IRRELEVANT: dict[str, Callable[[], Any]] = {
     "lock": threading.Lock,
     "content of no thread": threading.local,
     "empty queue": queue.Queue,
+    "empty simple queue": queue.SimpleQueue,
+    "empty weak set": weakref.WeakSet,
+    "empty weak dictionary": weakref.WeakKeyDictionary,
     "cache that is empty": lambda: functools.lru_cache(len),
     "random generator of torch": lambda: torch.Generator().manual_seed(3),
     "reentrant lock": threading.RLock,
