@@ -21,7 +21,7 @@ from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
-from tests.support.dump_data import audio, dump, failures, keys_of, make_data, said_by, write_wav
+from tests.support.dump_data import audio, dump, failures, job_of, keys_of, make_data, said_by, write_wav
 from tests.support.dump_data import matrices as launch_features
 
 
@@ -190,6 +190,8 @@ def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: p
     assert dump(data, "--window-utterances=1") == 0
     assert len(ends) > 5 and ends == sorted(ends)
     assert all(end < (data / "data" / "raw_fbank_train.1.ark").stat().st_size for end in ends[:-2])
+    manifest = write.read_manifest(job_of(data).layout, 1)
+    assert manifest and set(manifest.files) == {"archive", "script", "utt2num_frames", "utt2dur"}
 
 
 def test_list_that_lost_lines_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
