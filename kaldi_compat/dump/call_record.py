@@ -97,7 +97,8 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     if not isinstance(arguments[0], str | bytes | os.PathLike):
         return
     name = os.path.abspath(os.fsdecode(arguments[0]))
-    if name.startswith(SYSTEM_FOLDERS) or name.endswith(CODE_SUFFIXES) or is_library_file(Path(name)):
+    is_module = event == "open" and name.endswith(CODE_SUFFIXES)
+    if is_module or name.startswith(SYSTEM_FOLDERS) or is_library_file(Path(name)):
         return
     flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else os.O_RDONLY
     if flags & os.O_ACCMODE == os.O_WRONLY or flags & (os.O_CREAT | os.O_TRUNC):

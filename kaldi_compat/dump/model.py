@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -244,7 +243,10 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
             raise DumpError(f"{reducing} needs matrices, but {extractor.name} returns {kinds}: leave out {reducing}")
         audio = audio[-len(alone) :]
-        batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
+        batching, first = extractor.batching, 0
+        if not batching:
+            with _explain_failure(model):
+                batching, first = _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
         digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
@@ -328,9 +330,6 @@ def _find_batching(
     Returns:
         ``PADDED``, ``EQUAL`` (only utterances of equal length share a batch) or ``ALONE``, and the index in ``audio``
         of the shortest utterance that may be padded. The index is 0 unless the first value is ``PADDED``.
-
-    Raises:
-        DumpError: the extractor fails.
     """
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
@@ -338,8 +337,7 @@ def _find_batching(
         if (difference := _describe_difference(model, audio[first:], rates[first:], alone[first:])) is None:
             return PADDED, first
     reversed_audio = audio[1][::-1] / 2
-    with _explain_failure(model):
-        outputs = model([reversed_audio.copy()], rates[:1])[0]
+    outputs = model([reversed_audio.copy()], rates[:1])[0]
     if _describe_difference(model, [audio[1], reversed_audio], rates[:2], [alone[1], outputs]) is None:
         notes.append(f"a padded batch of {name} {difference}: only utterances of equal length share a batch")
         return EQUAL, 0
@@ -477,7 +475,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute a window of utterances and return a function that returns their results."""
+        """Compute a window of utterances and return a function that returns their results in any order."""
         results: list[FeaturesOrFailure] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
@@ -490,7 +488,6 @@ class ExtractorComputer:
         while waiting:
             group = self._take_group(waiting)
             results += self._compute_group(group, waiting)
-        results.sort(key=attrgetter("index"))
         return lambda: results
 
     def _check_and_prepare(self, audio: Audio) -> PreparedAudio:

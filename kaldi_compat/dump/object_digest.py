@@ -458,7 +458,7 @@ def _list_class_children(kind: type) -> Iterator[Child]:
         if not is_user_module(base.__module__):
             yield "base", _name_of(base)
             continue
-        for name, value in sorted(vars(base).items(), key=itemgetter(0)):
+        for name, value in sorted(vars(base).items()):
             is_function = isinstance(value, types.FunctionType)
             if name.startswith(("_abc_", "__pydantic")) or (name in CLASS_INTERNALS and not is_function):
                 continue

@@ -179,7 +179,7 @@ def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_PICTURES, len(keys))).astype(int)]:
             whole = np.asarray(features[key])
-            if whole.ndim == 1 and whole.size:
+            if whole.ndim == 1:
                 drawn = draw_curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))
                 caption = f"{_escape(key)}: {output}, {len(whole)} numbers"
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"

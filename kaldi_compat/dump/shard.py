@@ -194,7 +194,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     """Write this block's log messages (with ``takes_stderr`` also standard error) to a new file, if there are any."""
     with contextlib.suppress(OSError):
         path.unlink()
-    handler = _QuietHandler(path, mode="a", encoding="utf-8", delay=True)
+    handler = _QuietHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handlers = [handler, make_command_handler()]
     handler.addFilter(lambda record: not handlers[1].filter(record))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import site
 import sys
 import sysconfig
 import zipimport
@@ -16,8 +15,7 @@ _OWN_PACKAGES = ("kaldi_compat", "io_ark", "kaldi_standins", "kaldi_explain")
 
 @functools.cache
 def _list_library_folders() -> tuple[Path, ...]:
-    names = {*sysconfig.get_paths().values(), site.getusersitepackages()}
-    return tuple(Path(name).resolve() for name in names if name)
+    return tuple(Path(name).resolve() for name in sysconfig.get_paths().values())
 
 
 def find_module_path(name: str) -> Path | None:

@@ -48,7 +48,6 @@ class ModuleSource(ExtractorSource):
         self._object: Any = None
         self._modules: list[Any] = []  # Modules of torch that are in evaluation mode.
         self._imported_before = dict.fromkeys(sys.modules)
-        self._fresh = self._called = ObjectDigest()
 
     @classmethod
     def get_name(cls, value: str) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import io
 import os
+import socket
+import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from kaldi_compat.dump.call_record import UPDATED_FILE, record_calls
+from kaldi_compat.dump.call_record import EXTERNAL_EVENTS, UPDATED_FILE, record_calls
 
 READ: dict[str, Callable[[Path], Any]] = {
     "open": lambda path: open(path).close(),
@@ -24,12 +30,13 @@ READ: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("how", READ)
 def test_file_that_is_read_is_recorded(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "weights"
-    path.write_text("")
+    path, other = tmp_path / "weights", tmp_path / "other"
+    for file in (path, other):
+        file.write_text("")
     with record_calls() as record:
         READ[how](path)
     assert list(record.list_files()) == [path] and not record.external
-    READ[how](tmp_path / "weights")
+    READ[how](other)  # behind the block
     assert list(record.list_files()) == [path]
 
 
@@ -43,3 +50,73 @@ def test_file_that_is_written_is_no_input(tmp_path: Path, mode: str, is_read: bo
         open(path).close()
     assert bool(record.list_files()) is (is_read or is_external)
     assert record.external == ({UPDATED_FILE} if is_external else set())
+
+
+def test_shared_library_is_recorded_and_the_file_of_a_module_is_not(tmp_path: Path) -> None:
+    """The digest of the object has the files of modules."""
+    library = tmp_path / "filter.so"
+    library.write_text("no library")
+    with record_calls() as record:
+        library.read_bytes()
+        assert not record.list_files()
+        with pytest.raises(OSError, match="filter"):
+            ctypes.CDLL(str(library))
+        ctypes.CDLL(None)
+    assert record.list_files() == [library]
+
+
+@pytest.mark.parametrize("path", [os.devnull, "/proc/self/status", "/sys", os.__file__, np.__file__[:-2] + "data"])
+def test_file_that_decides_no_number_is_not_recorded(path: str) -> None:
+    with record_calls() as record, contextlib.suppress(OSError):
+        open(path).close()
+    assert not record.list_files() and not record.external
+
+
+@pytest.mark.parametrize("module", ["torch._dynamo.convert_frame", "torch._inductor", "triton.compiler", "numba"])
+@pytest.mark.parametrize("is_compiler", [False, True])
+def test_file_of_a_compiler_is_not_recorded(tmp_path: Path, module: str, is_compiler: bool) -> None:
+    """The compiler calls other libraries, which open the file."""
+    path = tmp_path / "cache"
+    path.write_text("")
+    with record_calls() as record:
+        exec("read()", {"__name__": module if is_compiler else f"my.{module}", "read": path.read_bytes})
+    assert record.list_files() == [path] * (not is_compiler)
+
+
+EXTERNAL: dict[str, Callable[[], Any]] = {
+    "sqlite3.connect": lambda: sqlite3.connect(":memory:").close(),
+    "subprocess.Popen": lambda: subprocess.run(["true"], check=True),
+    "os.system": lambda: os.system("true"),
+    "os.posix_spawn": lambda: os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", "true"], {}), 0),
+    "socket.connect": lambda: socket.socket().connect_ex(("127.0.0.1", 1)),
+}
+
+
+@pytest.mark.parametrize("event", EXTERNAL_EVENTS)
+def test_source_of_data_that_cannot_be_compared_is_described(event: str) -> None:
+    with record_calls() as record:
+        EXTERNAL[event]()
+    assert record.external == {EXTERNAL_EVENTS[event]} and not record.read | record.written
+
+
+def test_variables_that_the_users_code_reads_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library reads variables as well, which decide no number."""
+    monkeypatch.setenv("SCALE", "2")
+    kind = type(os.environ)
+    with record_calls() as record:
+        values = [os.environ["SCALE"], os.environ.get("SCALE"), os.getenv("OTHER", "3"), "THIRD" in os.environ]
+        exec("'LIBRARY' in os.environ", {"__name__": "numpy", "os": os})
+        with pytest.raises(KeyError):
+            os.environ["MISSING"]
+    assert values == ["2", "2", "3", False] and type(os.environ) is kind
+    assert record.variables == {"SCALE", "OTHER", "THIRD", "MISSING"}
+    os.environ.get("LATER")
+    assert "LATER" not in record.variables
+
+
+def test_record_ends_with_an_exception_of_the_calls(tmp_path: Path) -> None:
+    kind = type(os.environ)
+    with pytest.raises(ValueError, match="stop"), record_calls() as record:
+        raise ValueError("stop")
+    (tmp_path / "late").write_text("")
+    assert not record.written and type(os.environ) is kind

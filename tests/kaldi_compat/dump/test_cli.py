@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump import entry_point
 from tests.kaldi_compat.dump.test_kill import MAIN
 from tests.support.dump_data import (
     archive_bytes,
@@ -68,6 +73,67 @@ def test_deadline_leaves_no_open_file_and_calls_nothing_after_its_end(is_started
         if thread.name == "deadline":
             thread.join(10)
     assert set(os.listdir("/proc/self/fd")) == before and not calls
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the list of open files")
+def test_job_leaves_no_thread_and_no_open_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = set(os.listdir("/proc/self/fd")), threading.active_count()
+    assert command.main(["dump", "fbank", str(tmp_path / "nowhere")]) == 255
+    end = time.monotonic() + 10
+    while (set(os.listdir("/proc/self/fd")), threading.active_count()) != before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (set(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "handler", "arguments"),
+    [
+        (["data", "fix", "d"], 3, signal.default_int_handler, ["fix", "d"]),
+        (["data"], 130, signal.default_int_handler, []),
+        (["frontend", "a"], 4, entry_point._end, None),
+        (["conform"], 5, entry_point._end, None),
+        (["dump", "fbank"], 6, entry_point._end, None),
+        ([], 6, entry_point._end, None),
+    ],
+)
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_entry_point_runs_the_command_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], status: int, handler: Any, arguments: Any, is_ignored: bool
+) -> None:
+    calls: list[Any] = []
+
+    def run(*received: Any) -> int:
+        calls.append((*received, signal.getsignal(signal.SIGINT)))
+        return status
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if is_ignored else signal.default_int_handler)
+    ended: list[int] = []
+    monkeypatch.setattr(sys, "argv", ["kaldi-compat", *argv])
+    place = {"data": "io_ark.data_dir.scripts.run_data_command", "frontend": "kaldi_compat.cli.frontends.main"}
+    if argv == ["conform"]:
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [SimpleNamespace(load=lambda: run)])
+    else:
+        monkeypatch.setattr(place.get("".join(argv[:1]), "kaldi_compat.dump.cli.main"), run)
+    monkeypatch.setattr("kaldi_compat.cli.program.end_process", lambda code: ended.append(code) or code)
+    try:
+        assert entry_point.main() == status
+    finally:
+        signal.signal(signal.SIGINT, before)
+    received = [] if arguments is None else [arguments]
+    assert calls == [(*received, signal.SIG_IGN if is_ignored else handler)]
+    assert ended == [status] * (status in (4, 5, 130))
+
+
+def test_command_of_a_package_that_is_not_installed_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group, name: [])
+    for name in ("conform", "explain"):
+        assert entry_point._run_command_of_package(name) == 2
+        assert capsys.readouterr().err.startswith(
+            f"kaldi-compat: {name} is a command of kaldi-explain, which is not installed: install it with pip "
+        )
 
 
 def test_deadline_calls_its_function_once_it_has_passed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -228,6 +229,26 @@ def test_command_that_cannot_be_started_is_named_and_leaves_no_open_file() -> No
     group.end()
     with pytest.raises(PipeError, match="is not started, because the job is ending"):
         group.spawn("true", "c")
+
+
+def test_commands_of_a_block_end_with_it_and_those_of_the_next_are_allowed() -> None:
+    group = commands.CommandGroup()
+    for _ in range(2):
+        with group.allowed():
+            process, reading = group.spawn("sleep 60", "a")
+        os.close(reading)
+        assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGKILL
+        with pytest.raises(PipeError, match="is not started, because the job is ending"):
+            group.spawn("true", "b")
+
+
+def test_error_of_the_system_before_a_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> tuple[int, int]:
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    monkeypatch.setattr(os, "pipe", fail)
+    with pytest.raises(PipeError, match=r"cannot be started: Too many open files in system$"):
+        commands.CommandGroup().spawn("true", "a |")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

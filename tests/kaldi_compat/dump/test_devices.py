@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -162,6 +163,50 @@ def test_a_gpu_that_is_lost_costs_its_archive_and_its_workers_only(monkeypatch: 
         team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone, too")))
 
 
+class Dying:
+    """A process that has closed its connection, and ends a moment later with status 3 unless it is killed before."""
+
+    def __init__(self) -> None:
+        self.exitcode: int | None = None
+
+    def join(self, timeout: float | None = None) -> None:
+        self.exitcode = self.exitcode or 3
+
+    def kill(self) -> None:
+        self.exitcode = self.exitcode or -9
+
+
+@pytest.mark.parametrize(("shard", "message"), [
+    (Shard(3, 0, 10, 1), "^3 workers died while writing archive 3: the last worker ended with status 3: code in"),
+    (None, "^worker processes end before they start to write archives: the last worker ended with status 3: code in"),
+])  # fmt: skip
+def test_third_worker_that_dies_stops_the_job_with_its_own_status(
+    monkeypatch: pytest.MonkeyPatch, shard: Shard | None, message: str
+) -> None:
+    team, said = team_of(monkeypatch, "cpu", "cpu")
+    other = team.workers[1]
+    for number in range(3):
+        dead = team.workers[0]
+        dead.process, dead.shard = Dying(), shard
+        if number == 2:
+            with pytest.raises(DumpError, match=message):
+                team._handle(dead, None)
+        else:
+            team._handle(dead, None)
+            assert team.workers[0] is not dead and team.workers[1] is other
+            assert list(team.waiting) == [shard] * (shard is not None)
+            team.waiting.clear()
+    assert not said
+
+
+def test_worker_has_ended_before_its_files_are_removed() -> None:
+    calls: list[str] = []
+    process = SimpleNamespace(kill=lambda: calls.append("kill"), join=lambda: calls.append("join"))
+    tasks, lifeline = (SimpleNamespace(close=partial(calls.append, name)) for name in ("tasks", "lifeline"))
+    workers._end(workers._Worker(process, tasks, lifeline, "cpu"))
+    assert calls == ["kill", "join", "tasks", "lifeline"]
+
+
 def test_an_archive_at_which_gpus_are_lost_again_and_again_stops_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     team, _ = team_of(monkeypatch, "cuda:0")
     shard = team.workers[0].shard
@@ -289,6 +334,23 @@ def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
     workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
     assert started == ([] if used is None else [used])
     assert done == (list(range(1, shards + 1)) if used == 0 else [])
+
+
+@pytest.mark.parametrize(("text", "error", "message"), [
+    ("CUDA-capable device(s) is/are busy or unavailable", UnavailableError, "^cuda:3 is in use by another process"),
+    ("a mistake in the program", RuntimeError, "^a mistake in the program$"),
+])  # fmt: skip
+def test_gpu_that_cannot_be_opened_is_told_from_other_errors(
+    monkeypatch: pytest.MonkeyPatch, text: str, error: type[Exception], message: str
+) -> None:
+    def prepare(device: str, max_memory: float) -> None:
+        assert (device, max_memory) == ("cuda:3", 2.0)
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(workers, "prepare_device", prepare)
+    job = Job(Layout.from_paths("data", "fbank"), DumpOptions(device="cuda", max_device_memory=2.0))
+    with pytest.raises(error, match=message):
+        workers._open_runner(job, cast(Any, None), "cuda:3", owns_process=False)
 
 
 @pytest.mark.parametrize(("error", "kind"), [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from kaldi_compat.cli.compute import SpectralExtractor
 from kaldi_compat.dump import cli, read, shard, write
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, FeaturesOrFailure
+from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
-from tests.support.dump_data import audio, dump, failures, keys_of, make_data, said_by, write_wav
+from tests.support.dump_data import audio, dump, failures, job_of, keys_of, make_data, said_by, write_wav
 from tests.support.dump_data import matrices as launch_features
 
 
@@ -35,11 +37,12 @@ def plp_data(root: Path) -> Path:
 
 def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     data = plp_data(tmp_path)
-    said = said_by(data, "--cmvn=global", feature="plp")
+    said = said_by(data, "--cmvn=speaker,global", feature="plp")
     compressed = launch_features(data / "feats.scp")
     log = (data / "log" / "dump_plp_train.1.log").read_text()
     assert "spk0-utt001: " in log and "written uncompressed" in log
     assert "1 utterance with NaN or infinite features is not compressed" in said
+    assert "the CMVN statistics of 1 speakers have NaN or infinities: spk0" in said
     assert "the global CMVN statistics have NaN or infinities" in said
     statistics = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
     assert not np.isfinite(statistics).all()  # as compute-cmvn-stats would have it
@@ -116,6 +119,36 @@ def results_of(data: Path) -> dict[str, bytes]:
     return found | {path.name: path.read_bytes() for path in (data / "data").iterdir()}
 
 
+def test_log_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
+    with shard.log_file(tmp_path / "missing" / "1.log", takes_stderr=True):
+        shard.logger.warning("lost")
+    assert not list(tmp_path.iterdir())
+
+
+def list_files(monkeypatch: pytest.MonkeyPatch, limit: int = 100) -> list[write.WholeFile]:
+    """Return the list of the files that an archive's writer opens. Opening more than ``limit`` files fails."""
+    files: list[write.WholeFile] = []
+    create = write.WholeFile
+
+    def create_listed(*arguments: Any, **options: Any) -> write.WholeFile:
+        if len(files) == limit:
+            raise OutputError("no more files")
+        files.append(create(*arguments, **options))
+        return files[-1]
+
+    monkeypatch.setattr(write, "WholeFile", create_listed)
+    return files
+
+
+def test_archive_whose_last_file_cannot_be_opened_leaves_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = make_data(tmp_path, 2)
+    files = list_files(monkeypatch, limit=3)
+    assert "no more files" in said_by(data, status=255)
+    assert len(files) == 3 and all(file._file.closed for file in files) and not list(data.rglob("*unfinished*"))
+
+
 def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The change comes behind the part that was read back while the archive was written, or before it is complete."""
     data = make_data(tmp_path, 12)
@@ -133,10 +166,12 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
                 file.seek(path.stat().st_size - 1)
                 file.write(bytes([last[0] ^ 1]))
 
+    files = list_files(monkeypatch)
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
     assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt
-    assert not list((data / "data").iterdir())
+    assert not list((data / "data").iterdir()) and len(files) == 4 and all(file._file.closed for file in files)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("verify")]
 
 
 def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +190,8 @@ def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: p
     assert dump(data, "--window-utterances=1") == 0
     assert len(ends) > 5 and ends == sorted(ends)
     assert all(end < (data / "data" / "raw_fbank_train.1.ark").stat().st_size for end in ends[:-2])
+    manifest = write.read_manifest(job_of(data).layout, 1)
+    assert manifest and set(manifest.files) == {"archive", "script", "utt2num_frames", "utt2dur"}
 
 
 def test_list_that_lost_lines_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

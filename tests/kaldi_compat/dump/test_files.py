@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kaldi_compat.dump.errors import OutputError, format_error
-from kaldi_compat.dump.files import check_writable, whole_file
+from kaldi_compat.dump.files import WholeFile, check_writable, whole_file
 from tests.support.dump_data import dump, failures, left_by_a_dead_process, make_data, matrices, refused, said_by
 
 
@@ -217,6 +218,14 @@ def test_nothing_is_left_of_a_file_whatever_ends_its_writing(tmp_path: Path, err
         file.write(b"half")
         raise error
     assert [path.name for path in tmp_path.iterdir()] == ["f"] and (tmp_path / "f").read_text() == "old"
+
+
+def test_finished_file_is_closed_and_has_its_size_and_checksum(tmp_path: Path) -> None:
+    file = WholeFile(tmp_path / "f")
+    file.write(b"a")
+    file.write(memoryview(b"bc"))
+    assert file.tell() == 3 and file.finish() == (3, zlib.crc32(b"abc"))
+    assert file._file.closed and file.path.read_bytes() == b"abc" and not file.temporary.exists()
 
 
 def test_device_that_is_not_writable_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

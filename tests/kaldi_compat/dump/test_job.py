@@ -9,7 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import kaldiio
 import numpy as np
@@ -87,6 +90,14 @@ def test_leaves_what_the_recipe_script_leaves(data: Path, tmp_path: Path) -> Non
     assert (data / "frame_shift").read_text() == "0.01\n"
     assert (data / "conf" / "fbank.conf").read_text() == (tmp_path / "conf" / "fbank.conf").read_text()
     assert not list(data.glob("**/*unfinished*"))
+
+
+def test_lists_are_written_only_on_request(data: Path) -> None:
+    assert dump(data, "--write-utt2dur=false") == 0
+    assert (data / "utt2num_frames").exists() and not (data / "utt2dur").exists()
+    (data / "utt2num_frames").unlink()
+    assert dump(data, "--write-utt2num-frames=false") == 0
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
 
 
 def test_kaldiio_reads_the_archives(data: Path) -> None:
@@ -171,6 +182,17 @@ def test_segments_are_cut_as_extract_segments_cuts(data: Path, tmp_path: Path) -
     assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
     assert (data / "utt2dur").read_bytes() == (tmp_path / "ref.utt2dur").read_bytes()
     assert re.findall(r"^(u\d)", failures(data), re.M) == ["u4", "u5", "u7", "u8", "u9"]
+
+
+def test_segments_that_cannot_be_cut_fail_alone(data: Path) -> None:
+    lines = ["s1 spk0-utt000 0 0.2", "s2 spk0-utt000 0.2 0.1", "s3 lost 0 0.1", "s4 spk0-utt000 0.1 0.3", "s5 lost x"]
+    (data / "segments").write_text("".join(f"{line}\n" for line in lines))
+    (data / "utt2spk").unlink()
+    assert dump(data) == 1
+    assert keys_of(data / "feats.scp") == ["s1", "s4"]
+    reasons = dict(line.split(" ", 1) for line in failures(data).splitlines())
+    assert list(reasons) == ["s2", "s3", "s5"] and len({*reasons.values()}) == 3
+    assert reasons["s3"] == "the recording lost is not in wav.scp: add the recording"
 
 
 def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
@@ -712,6 +734,17 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
 def test_file_in_place_of_a_directory_is_named(data: Path, name: str) -> None:
     (data / name).write_text("")
     assert f"the directory {data / name} cannot be created: File exists" in refused(data)
+
+
+def test_missing_cluster_is_named_before_any_file_is_touched(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray: Any = SimpleNamespace(__spec__=ModuleSpec("ray", None))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        said = refused(data, "--runner=ray", f"--address={address}")
+        assert f"no Ray cluster at --address={address}: " in said and "start a cluster, or correct the address" in said
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "--runner=ray" in refused(data, "--runner=ray") and not (data / "log").exists()
+    assert dump(data) == 0  # which needs no cluster
 
 
 def test_unwritable_output_is_named(data: Path) -> None:

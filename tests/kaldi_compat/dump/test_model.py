@@ -54,6 +54,7 @@ def test_mean_over_many_rows_has_no_rounding_of_32_bits(data: Path) -> None:
     kaldi_compat.dump(data, lambda audio: [rows for _ in audio], nj=1, pool="mean", name="f")
     expected = np.float32((2**24 + 1000) / 1001)
     assert all((value == expected).all() for value in arrays(data / "xvector.scp").values())
+    assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
 
 
 @pytest.mark.parametrize("reduction", ["pool", "kmeans"])
@@ -208,8 +209,8 @@ def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.Monkey
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
     source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(preset="wenet", engine="torch")))
-    assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
-    assert moved == [device]
+    assert source and (opened := source.open(device, 1)).sample_rate == (None if device == "cpu" else 16000)
+    assert moved == [device] and not opened.checks_rows
 
 
 class Samples:
@@ -291,6 +292,21 @@ def test_batch_that_does_not_fit_into_memory_is_halved(data: Path) -> None:
     assert [len(sizes) for sizes in small.sizes[-3:]] == [4, 2, 2]
     found = arrays(data / "samples.scp")
     assert found.keys() == whole.keys() and all(np.array_equal(found[key], whole[key]) for key in keys)
+
+
+@pytest.mark.parametrize("error", [MemoryError("of the host"), RuntimeError("CUDA error: out of memory")])
+def test_utterance_that_no_memory_holds_fails_alone(data: Path, error: Exception) -> None:
+    key = keys_of(data / "wav.scp")[1]
+    write_wav(data / "wav" / f"{key}.wav", audio(9000, seed=1), 8000)
+
+    class Full(Samples):
+        def __call__(self, audio: Sequence[np.ndarray]) -> dict[str, Any]:
+            if any(len(each) == 9000 for each in audio):
+                raise error
+            return super().__call__(audio)
+
+    assert kaldi_compat.dump(data, Full(), nj=1).utterances == 3
+    assert failures(data) == f"{key} the memory is too small for this utterance: cut the audio into segments\n"
 
 
 def test_audio_that_cannot_be_resampled_is_one_failed_utterance(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

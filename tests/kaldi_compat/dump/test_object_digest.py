@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -343,7 +344,7 @@ def test_other_value_gives_another_digest(kind: str) -> None:
     assert {name for name in first.parts if first.parts[name] != other.parts[name]} == {"value"}
 
 
-def _filled(holder: queue.Queue[int]) -> queue.Queue[int]:
+def _filled(holder: Any) -> Any:
     holder.put(1)
     return holder
 
@@ -404,7 +405,11 @@ OPAQUE: dict[str, Callable[[], Any]] = {
     "tensor without values": lambda: torch.zeros(2, device="meta"),
     "thread": lambda: threading.Thread(target=print),
     "queue that holds an object": lambda: _filled(queue.Queue()),
+    "simple queue that holds an object": lambda: _filled(queue.SimpleQueue()),
     "content of a thread": lambda: _local(array(1)),
+    "weak keys": lambda: weakref.WeakKeyDictionary({test_state_outside_of_python_is_reported: array(1)}),
+    "weak values": lambda: weakref.WeakValueDictionary({1: test_state_outside_of_python_is_reported}),
+    "weak set": lambda: weakref.WeakSet([test_state_outside_of_python_is_reported]),
     "cache that is not empty": lambda: _cached(array(1)),
     "deep list": lambda: functools.reduce(lambda inner, _: [inner, array(1)], range(2000), []),
 }
@@ -415,6 +420,11 @@ OPAQUE: dict[str, Callable[[], Any]] = {
 def test_state_outside_of_python_is_reported(kind: str) -> None:
     opaque = digest_object(Holder([{"a": OPAQUE[kind]()}]), wing).opaque
     assert opaque and all(path.startswith("value.0.a") for path in opaque)
+
+
+def test_digest_of_parts_has_their_bounds() -> None:
+    digests = [object_digest._hash(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""))]
+    assert len({*digests}) == 4 and object_digest._hash("ab", b"c") == digests[0]
 
 
 def test_paths_into_a_dictionary_name_only_plain_keys() -> None:
@@ -441,6 +451,9 @@ IRRELEVANT: dict[str, Callable[[], Any]] = {
     "lock": threading.Lock,
     "content of no thread": threading.local,
     "empty queue": queue.Queue,
+    "empty simple queue": queue.SimpleQueue,
+    "empty weak set": weakref.WeakSet,
+    "empty weak dictionary": weakref.WeakKeyDictionary,
     "cache that is empty": lambda: functools.lru_cache(len),
     "random generator of torch": lambda: torch.Generator().manual_seed(3),
     "reentrant lock": threading.RLock,

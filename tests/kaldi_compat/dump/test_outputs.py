@@ -259,6 +259,11 @@ def test_what_killed_dumps_left_on_other_disks_is_removed(data: Path) -> None:
     assert not list(data.rglob("*unfinished*"))
 
 
+def test_file_in_place_of_the_folder_of_arrays_is_refused_before_the_work(data: Path) -> None:
+    (data / "feats").write_text("mine")
+    assert "feats is not a folder: move it out of the way" in refused_unchanged(data, "--format=npy")
+
+
 @pytest.mark.parametrize("kind", ["folder", "link to a folder"])
 def test_folder_with_the_name_of_an_array_is_refused_before_the_work(data: Path, kind: str) -> None:
     (data / "feats").mkdir()
@@ -316,11 +321,17 @@ def test_what_killed_dumps_left_is_removed_and_named(data: Path) -> None:
 
     assert dump(data, "--format=npy") == 0
     left_by_a_dead_process(data / "frame_shift").touch()
-    folder = left_by_a_dead_process(data / "feats")
+    disk, shared = data.parent / "disk", data.parent / "shared"
+    for place, name in ((disk, "feats"), (shared, "wav.scp")):
+        place.mkdir()
+        (data / name).rename(place / name)
+        (data / name).symlink_to(place / name)
+    folder, foreign = left_by_a_dead_process(disk / "feats"), left_by_a_dead_process(shared / "wav.scp")
     folder.mkdir()
     (folder / "a.npy").touch()
+    foreign.touch()
     assert "removed 2 unfinished files that killed dumps left" in said_by(data, "--format=npy")
-    assert not list(data.rglob("*unfinished*"))
+    assert list(data.parent.rglob("*unfinished*")) == [foreign]
 
 
 @pytest.mark.parametrize("name", ["data/train/spk2utt", "data/train/utt2spk", "data/train/text", "helper_of_report.py"])

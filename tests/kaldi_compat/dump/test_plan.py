@@ -488,6 +488,46 @@ def test_part_that_is_none_is_refused(text: str) -> None:
         DumpOptions(shard=text)
 
 
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("paste_length_tolerance", 0, -1),
+        ("compression_method", 1, 0),
+        ("compression_method", 7, 8),
+        ("nj", 1, 0),
+        ("shard_utterances", 0, -1),
+        ("readers", 1, 0),
+        ("batch_seconds", 0, -0.5),
+        ("window_utterances", 1, 0),
+        ("max_device_memory", 0, -0.5),
+        ("max_duration", 0.001, 0),
+        ("command_timeout", 0, -0.5),
+        ("max_failures", -1, -2),
+        ("pool", "mean", "max"),
+        ("dtype", "float16", "float64"),
+        ("format", "npy", "npz"),
+        ("engine", "exact", "exakt"),
+        ("runner", "ray", "slurm"),
+    ],
+)
+def test_option_has_its_limits(name: str, accepted: object, refused: object) -> None:
+    assert getattr(DumpOptions(**{name: accepted}), name) == accepted
+    with pytest.raises(OptionError, match=f"^{name} must be .*not {refused!r}"):
+        DumpOptions(**{name: refused})
+
+
+def test_defaults_of_options_are_those_of_the_recipes_and_the_pages() -> None:
+    options = dataclasses.asdict(DumpOptions())
+    switches = {name for name, value in options.items() if value is True}
+    assert switches == {"compress", "write_utt2num_frames", "write_utt2dur", "verify", "pipes", "network"}
+    numbers = {name: value for name, value in options.items() if type(value) in (int, float) and value}
+    assert numbers == {"paste_length_tolerance": 2, "compression_method": 1, "nj": 4, "readers": 2,
+                       "window_utterances": 512, "max_duration": 43200.0, "max_failures": -1}  # fmt: skip
+    texts = {name: value for name, value in options.items() if isinstance(value, str) and value}
+    assert texts == {"device": "cpu", "dtype": "float32", "format": "ark", "engine": "auto", "runner": "local",
+                     "address": "auto"}  # fmt: skip
+
+
 def test_values_that_are_computed_from_options() -> None:
     options = DumpOptions(shard="3/3", cmvn="speaker,", layers="9,0", transformers="x", retry_failed=True)
     assert (options.part, options.layer_numbers, options.cmvn_levels) == ((3, 3), [9, 0], ("speaker",))

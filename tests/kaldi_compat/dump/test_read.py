@@ -28,7 +28,7 @@ from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_ahead, read_audio, read_task
 from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
-from tests.support.dump_data import RATE, audio, make_data, write_wav
+from tests.support.dump_data import RATE, audio, dump, make_data, write_wav
 
 
 def tasks(count: int) -> list[Task]:
@@ -134,6 +134,36 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     found = list(read_ahead(tasks, reader, 2, 32, Clock()))
     assert separate(found) == separate(cast(list[AudioOrFailure], alone))
     assert any(len(each) > 1 for each in found) == bool(native.library())
+
+
+@pytest.mark.parametrize(
+    ("bytes_at_once", "lines", "expected"),
+    [(32_000, 8, 16), (31_999, 8, 8), (32_000, 7, 8), (4000, 8, 2), (1, 8, 1), (1 << 20, 200, 256)],
+)
+def test_number_of_lines_that_are_read_together_follows_their_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int, lines: int, expected: int
+) -> None:
+    write_wav(tmp_path / "a.wav", audio(1000, seed=1, channels=1))
+    monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
+    monkeypatch.setattr(TaskReader, "_load_block", lambda self, lines, first: None)
+    reader = TaskReader(DumpOptions())
+    results = reader(Lines(3, [f"u{i} {tmp_path}/a.wav".encode() for i in range(lines)]))
+    unread = [result for result in results if isinstance(result, Lines)]
+    assert reader.lines_at_once == expected and [len(each) for each in unread] == [lines - expected] * (expected < 8)
+    assert [each.index for each in results] == list(range(3, 3 + len(results)))
+
+
+def test_a_dump_reads_several_lines_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    call = TaskReader.__call__
+
+    def counted(self: TaskReader, task: Task | Lines | Failure) -> read.ReadResult:
+        sizes.extend([len(task)] if isinstance(task, Lines) else [])
+        return call(self, task)
+
+    monkeypatch.setattr(TaskReader, "__call__", counted)
+    assert dump(make_data(tmp_path, 12, samples=(2000,))) == 0
+    assert sorted(sizes) == [4, 8]
 
 
 def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
@@ -362,7 +392,9 @@ def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, lin
         (source / each).write_text(text)
     with open(source / name, "a") as file:
         file.write(f"{line}\n")
-    with pytest.raises((DumpError, ArkError), match=rf"{name}:\d: expected {re.escape(says)}"):
+    with pytest.raises(
+        (DumpError, ArkError), match=rf"^{re.escape(str(source / name))}:\d: expected {re.escape(says)}"
+    ):
         make_speed_directory(source, tmp_path / "train_sp", ["0.9"])
 
 

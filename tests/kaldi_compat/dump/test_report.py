@@ -271,11 +271,45 @@ def test_picture_of_equal_values_is_dark() -> None:
     assert not np.frombuffer(zlib.decompress(base64.b64decode(content)[41:-16]), np.uint8).any()
 
 
-def test_name_of_the_vertical_axis_is_at_its_middle() -> None:
-    x = np.arange(3.0)
-    shown = draw_curve(x, [("", x)], ("dimension", "value"))
-    top, bottom = re.findall(r'class="axis" d="M68 (\d+)V(\d+)H', shown)[0]
-    assert f"translate(14 {(int(top) + int(bottom)) / 2}) rotate(-90)" in shown
+def test_curves_ticks_and_names_are_at_their_places_on_the_axes() -> None:
+    lines = [("", np.array([2.0, 5.0, 3.0])), ("", np.array([-1.0, 0.0, 1.0]))]
+    shown = draw_curve(np.array([1.0, 2.0, 5.0]), lines, ("dimension", "value"))
+    width, height = map(float, re.findall(r'viewBox="0 0 (\d+) (\d+)"', shown)[0])
+    left, top, bottom, right = map(float, re.findall(r'class="axis" d="M(\d+) (\d+)V(\d+)H(\d+)"', shown)[0])
+    assert 0 < left < right < width and 0 < top < bottom < height
+
+    def across(value: float) -> float:
+        return left + (value - 1) / 4 * (right - left)
+
+    def up(value: float) -> float:
+        return bottom - (value + 1) / 6 * (bottom - top)
+
+    curves = re.findall(r'points="([^"]*)"', shown)
+    points = [[tuple(map(float, point.split(","))) for point in curve.split()] for curve in curves]
+    expected = [[(across(x), up(y)) for x, y in zip((1, 2, 5), line, strict=True)] for _, line in lines]
+    np.testing.assert_allclose(points, expected, atol=0.06)
+    ticks = re.findall(r'<line class="grid" x1="(.*?)" x2="(.*?)" y1="(.*?)" y2="(.*?)"/>'
+                       r'<text x="(.*?)" y="(.*?)" text-anchor="(.*?)">(.*?)</text>', shown)  # fmt: skip
+    assert [tick[6:] for tick in ticks] == [*(("middle", x) for x in "12345"), *(("end", y) for y in "024")]
+    below = [(across(x), across(x), bottom, bottom + 4, across(x), bottom + 17) for x in range(1, 6)]
+    beside = [(left, right, up(y), up(y), left - 6, up(y) + 4) for y in (0, 2, 4)]
+    np.testing.assert_allclose([[float(place) for place in tick[:6]] for tick in ticks], below + beside, atol=0.06)
+    assert f'class="name" x="{(left + right) / 2}" y="{height - 6:g}"' in shown
+    assert f"translate(14 {(top + bottom) / 2}) rotate(-90)" in shown
+    assert 'aria-label="value over dimension, -1 to 5"' in shown
+    assert re.findall(r'class="name" .*?>(.*?)<', shown) == ["dimension", "value"]
+
+
+def test_page_has_the_warnings_and_the_slowest_utterances(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(data / "utt2spk", "a") as speakers:
+        speakers.write("spk3-utt009 spk3\n")
+    sample = report_audio.Inspection(3, [], [("spk0-utt000", 0.25), ("spk1-utt004", 0.1234)])
+    monkeypatch.setattr(report, "inspect_audio", lambda job: sample)
+    page = page_of(data, status=1)
+    assert re.search(r"<td>warning</td><td>\S+utt2spk lists 9 utterances, but \S+wav.scp lists 8: ", page)
+    (slowest,) = re.findall(r"<h2>Slowest to read</h2>\n(.*?)</table>", page)
+    assert re.findall(r">([\d.]+ ms)<", slowest) == ["250.0 ms", "123.4 ms"] and "Among 3 utterances" in slowest
+    assert "<p>None was found.</p>" in page
 
 
 def test_section_without_content_has_no_heading(data: Path) -> None:

@@ -24,6 +24,7 @@ import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import sources
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.model import DeviceExtractor
 from kaldi_compat.dump.options import SCOPES, SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import (
     ExtractorSource,
@@ -867,6 +868,25 @@ def test_extractor_that_needs_a_second_is_opened(data: Path) -> None:
 
     assert kaldi_compat.dump(data, long_only, nj=1).utterances == 3
     assert trial_of(data)["shortest"] == 16000
+
+
+@pytest.mark.parametrize("call", [1, 4, 5, 7])
+def test_error_of_a_lost_device_in_the_trial_is_no_property_of_the_extractor(
+    data: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """The calls are those of an utterance, of the shortest audio, of a batch, and of an utterance of equal length."""
+    calls: list[int] = []
+
+    def failing(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        calls.append(len(samples))
+        if len(calls) == call + 1:  # behind the first call, which prepares the extractor
+            raise RuntimeError("the device is lost")
+        return [each[:3] * len(samples) for each in samples]
+
+    monkeypatch.setattr(DeviceExtractor, "is_lost", lambda self: len(calls) == call + 1)
+    with pytest.raises(DumpError, match=r"failing fails in a trial call.*: RuntimeError: the device is lost"):
+        kaldi_compat.dump(data, failing, nj=1)
+    assert len(calls) == call + 1
 
 
 def test_incomplete_files_of_another_format_are_an_error(data: Path) -> None:
