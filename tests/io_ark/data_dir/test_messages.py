@@ -201,7 +201,7 @@ def test_closed_pipe_ends_a_script_without_a_message(monkeypatch: pytest.MonkeyP
                 "validate_data_dir.sh: utt2spk is not in sorted order when sorted first on speaker-id \n"
                 "(fix this by making speaker-ids prefixes of utt-ids)\n"
             ),
-            "validate_data_dir.sh: data/utt2spk:3: u0002: its speaker r comes after s: begin every utterance's name with its speaker (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort\n",
+            "validate_data_dir.sh: data/utt2spk:3: u0002: its speaker r comes after s: begin every utterance's name with its speaker, or pass --no-spk-sort\n",
             1,
             "",
         ),
@@ -440,7 +440,14 @@ def test_closed_pipe_ends_a_script_without_a_message(monkeypatch: pytest.MonkeyP
             1,
             "",
         ),
-        ("remove_dup_utts.sh x data out", {}, "remove_dup_utts.sh: invalid max-count 'x'\n", "", 1, ""),
+        (
+            "remove_dup_utts.sh x data out",
+            {},
+            "remove_dup_utts.sh: invalid max-count 'x'\n",
+            "remove_dup_utts.sh: the number of repetitions must be a whole number of 2 or more, not 'x'\n",
+            1,
+            "",
+        ),
         (
             "modify_speaker_info.sh --seconds-per-spk-max 2 data out",
             {"data/utt2dur": "u0000 1\nu0001 2\nu0002 1\n"},
