@@ -85,14 +85,14 @@ class Copies(Transfers):
 
     row = torch.zeros(0, dtype=torch.int16)
 
-    def send(self, pieces: Sequence[tuple[int, torch.Tensor]], length: int) -> torch.Tensor:
+    def send_pieces(self, pieces: Sequence[tuple[int, torch.Tensor]], length: int) -> torch.Tensor:
         """Take the time of starting the copies."""
         end = time.thread_time() + SECONDS_TO_START_COPY * len(pieces)
         while time.thread_time() < end:
             pass
-        if len(self.row) < length:
-            self.row = torch.zeros(length, dtype=torch.int16)
-        return self.row[:length]
+        if len(Copies.row) < length:
+            Copies.row = torch.zeros(length, dtype=torch.int16)
+        return Copies.row[:length]
 
 
 class Computer(spectral_gpu.PackedComputer):
@@ -143,7 +143,7 @@ STAGES = (
     (BlockLoader, "load", "opening archives"),
     (spectral_gpu, "pack", "packing rows"),
     (packed_batch, "_copy_to_row", "copying samples"),
-    (Copies, "send", "starting copies to the device"),
+    (Copies, "send_pieces", "starting copies to the device"),
     (Computer, "_prepare_part", "rates, VTLN factors"),
     (Computer, "_start", "launching kernels, fetching"),
     (spectral_gpu, "_make_results", "joining results"),
@@ -253,6 +253,8 @@ def measure_archive(name: str, rounds: int, profile: Profile | None) -> tuple[li
                 profile.watch(owner, function, shown)
         durations, start = [], time.perf_counter()
         for _ in range(rounds):
+            for file in job.layout.archives.iterdir():
+                file.unlink()  # A dump into a new folder frees no old archive.
             begun = time.process_time()
             manifest = ShardRunner(job, plan)(plan.shards[0])
             durations.append(time.process_time() - begun)
