@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 # machine, and the minimum share of the pinned memory for a process.
 MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
 # Bytes of audio that are read together: for computing on a CPU, and for copying to a GPU.
-BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 22
+BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 23
 # Number of lines that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
 MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
