@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
-from io_ark.blocks.base import join_keys
+from io_ark.blocks.base import Integers, join_keys
 from io_ark.codecs.audio import (
     MAX_AUDIO_BYTES,
     decode,
@@ -319,10 +318,9 @@ class WaveScan:
     def scan_entries(self, window: Window) -> Scanned | None:
         return self._block(None, window, None)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        size = window.end - window.begin
-        bounds = np.array([places, ends or [*places[1:], size]], np.int64).T[:MAX_ENTRIES]
-        return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
+    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+        bounds = np.minimum(places[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
+        return self._block(keys, window, bounds)
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
         """Scan a window in C. Return None if no wave file was read.
