@@ -32,7 +32,7 @@ static CLMUL void fold_all(const uint8_t *data, int64_t size, int64_t start, uin
 }
 #else
 #define HAS_CLMUL 0
-#define fold_all(data, size, start, folded)
+#define fold_all(data, size, start, folded) ((void)0)
 #endif
 
 /* Fold the bytes that precede the last `size` % 64 bytes to the 16 bytes of `folded`, which have the same CRC-32 if its
