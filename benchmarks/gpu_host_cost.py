@@ -24,7 +24,6 @@ import tempfile
 import threading
 import time
 import wave
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,14 +84,14 @@ class Copies(Transfers):
 
     row = torch.zeros(0, dtype=torch.int16)
 
-    def send(self, pieces: Sequence[tuple[int, torch.Tensor]], length: int) -> torch.Tensor:
+    def send_pieces(self, pieces: Sequence[tuple[int, torch.Tensor]], length: int) -> torch.Tensor:
         """Take the time of starting the copies."""
         end = time.thread_time() + SECONDS_TO_START_COPY * len(pieces)
         while time.thread_time() < end:
             pass
-        if len(self.row) < length:
-            self.row = torch.zeros(length, dtype=torch.int16)
-        return self.row[:length]
+        if len(Copies.row) < length:
+            Copies.row = torch.zeros(length, dtype=torch.int16)
+        return Copies.row[:length]
 
 
 class Computer(spectral_gpu.PackedComputer):
@@ -143,13 +142,14 @@ STAGES = (
     (BlockLoader, "load", "opening archives"),
     (spectral_gpu, "pack", "packing rows"),
     (packed_batch, "_copy_to_row", "copying samples"),
-    (Copies, "send", "starting copies to the device"),
+    (Copies, "send_pieces", "starting copies to the device"),
     (Computer, "_prepare_part", "rates, VTLN factors"),
     (Computer, "_start", "launching kernels, fetching"),
     (spectral_gpu, "_make_results", "joining results"),
     (ArchiveWriter, "add", "script files, lengths"),
     (files.WholeFile, "write", "writing"),
-    (zlib, "crc32", "CRC of what is written, and of what is read back"),
+    (files, "compute_crc", "CRC of what is written"),
+    (write, "compute_crc", "CRC of what is read back"),
     (write._Verification, "_read_up_to", "reading back"),
     (files.WholeFile, "finish", "syncing, renaming"),
 )
@@ -247,14 +247,17 @@ def measure_archive(name: str, rounds: int, profile: Profile | None) -> tuple[li
         for path in (job.layout.log, job.layout.archives):
             path.mkdir()
         plan = make_plan(job)
-        ShardRunner(job, plan)(plan.shards[0])
+        runner = ShardRunner(job, plan)  # A worker process writes all its archives with one runner.
+        runner(plan.shards[0])
         if profile is not None:
             for owner, function, shown in STAGES:
                 profile.watch(owner, function, shown)
         durations, start = [], time.perf_counter()
         for _ in range(rounds):
+            for file in job.layout.archives.iterdir():
+                file.unlink()  # A dump into a new folder frees no old archive.
             begun = time.process_time()
-            manifest = ShardRunner(job, plan)(plan.shards[0])
+            manifest = runner(plan.shards[0])
             durations.append(time.process_time() - begun)
             assert (manifest.utterances, manifest.work["uncompressed"]) == (count, 0), manifest
         return durations, time.perf_counter() - start

@@ -5,7 +5,7 @@ The C code reads the layout that Kaldi writes. The codecs read any other layout,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
@@ -75,11 +75,11 @@ class Scan(Protocol):
     def scan_entries(self, window: Window) -> Scanned | None:
         """Read some or all of the complete entries in a window; return None if there is none."""
 
-    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        """Read some or all of the objects at increasing offsets ``places`` from the start of the window.
+    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+        """Read some or all of the objects at ``places``, (objects, 2), whose keys are ``keys``.
 
-        ``keys`` holds the keys of the objects. An object ends before the next offset, or at the end of its file, which
-        ``ends`` holds.
+        A place is the offset of the object from the start of the window, and an offset that its end does not exceed.
+        The offsets increase.
         """
 
 
@@ -124,8 +124,8 @@ class KindScan:
         data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed later.
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        scanned = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
+    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+        scanned = self._call(window, None, np.ascontiguousarray(places[:MAX_ENTRIES, 0]))
         if scanned is None:
             return None
         count = len(scanned.shapes)
@@ -231,7 +231,7 @@ class ShapeScan:
             return None
         return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
-    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
         return None
 
 

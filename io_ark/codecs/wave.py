@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
-from io_ark.blocks.base import join_keys
+from io_ark.blocks.base import Integers, join_keys
 from io_ark.codecs.audio import (
     MAX_AUDIO_BYTES,
     decode,
@@ -319,10 +318,9 @@ class WaveScan:
     def scan_entries(self, window: Window) -> Scanned | None:
         return self._block(None, window, None)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        size = window.end - window.begin
-        bounds = np.array([places, ends or [*places[1:], size]], np.int64).T[:MAX_ENTRIES]
-        return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
+    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+        bounds = np.minimum(places[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
+        return self._block(keys, window, bounds)
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
         """Scan a window in C. Return None if no wave file was read.
@@ -358,6 +356,11 @@ class WaveScan:
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 
+def _make_scan(*, only_headers: bool) -> WaveScan | None:
+    """Return the reader of blocks, or None without the C library."""
+    return WaveScan(only_headers=only_headers) if NATIVE.in_use else None
+
+
 class _AudioCodec(Codec[T]):
     """Base class of codecs of audio. Archives contain whole wave files without a marker. There is no text format."""
 
@@ -383,7 +386,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         self.counts_samples = counts_samples
 
     def scan(self) -> Scan | None:
-        return WaveScan(only_headers=True) if NATIVE.in_use and not self.counts_samples else None
+        return None if self.counts_samples else _make_scan(only_headers=True)
 
     def read_single(self, source: Source) -> WaveInfo:
         header = _read_header_or_info(source, self.any_encoding)
@@ -467,7 +470,7 @@ class WaveCodec(_AudioCodec[Wave]):
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
     def scan(self) -> Scan | None:
-        return WaveScan() if NATIVE.in_use and self.max_duration == math.inf else None
+        return _make_scan(only_headers=False) if self.max_duration == math.inf else None
 
     def part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:

@@ -214,7 +214,8 @@ class BlockLoader:
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
             source = self._reach(path, offsets[0])
             if source is not None:
-                return self._scan.scan_at(_peek_window(source, size), keys, [offset - offsets[0] for offset in offsets])
+                places = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
+                return self._scan.scan_at(_peek_window(source, size), keys, places)
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
@@ -239,7 +240,7 @@ class BlockLoader:
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
-        keys, places, end = list[bytes](), list[list[int]](), np.zeros(1, np.int64)
+        keys, places, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
@@ -251,13 +252,12 @@ class BlockLoader:
                 contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]
-            places += bounds[:count].tolist()
+            places.append(bounds[:count].copy())
             if count < len(batch):
                 break
         if not keys or not _have_no_white_space(keys):
             return None
-        starts, ends = map(list, zip(*places, strict=True))
-        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
+        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(places))
 
 
 def _measure_regular_file(path: str) -> int:

@@ -204,14 +204,13 @@ class SpectralExtractor:
         Raises:
             Skip: an utterance is too short, or lacks the channel.
         """
-        channel, (key, *_), durations = self.options.channel, block.names(), compute_durations(block)
+        channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
-            raise Skip(f"File: {key} is too short ({durations[0]:g} sec): producing no output.")
+            raise Skip(f"File: {block.names()[0]} is too short ({durations[0]:g} sec): producing no output.")
         channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
         if channel >= channels:
-            raise Skip(
-                f"File with id {key} has {channels} channels but you specified channel {channel}, producing no output."
-            )
+            text = f"has {channels} channels but you specified channel {channel}, producing no output."
+            raise Skip(f"File with id {block.names()[0]} {text}")
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:

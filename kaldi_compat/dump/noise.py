@@ -7,13 +7,13 @@ is the same on every machine, in any order, and when the utterance is computed a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks.base import split_keys
 from kaldi_compat.exact.rand import KaldiRandom
 
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -45,7 +45,7 @@ class BlockNoise:
     """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each."""
 
     seed: int  # The dump's option ``seed``.
-    keys: Sequence[str]  # Keys of the utterances.
+    keys: bytes  # Keys of the utterances, as in :attr:`~io_ark.blocks.Block.keys`.
     counts: npt.NDArray[np.int64]  # (utterances,), number of frames of each utterance.
     # (utterances,), position of each utterance's first frame; None for utterances without gaps.
     firsts: npt.NDArray[np.int64] | None = None
@@ -56,7 +56,7 @@ class BlockNoise:
 
         The state of a frame between utterances is 0.
         """
-        states = np.array([hash_utterance(self.seed, key) for key in self.keys], np.uint64)
+        states = np.array([hash_utterance(self.seed, key) for key in split_keys(self.keys)], np.uint64)
         before = np.cumsum(self.counts) - self.counts
         frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)
         places = np.repeat((before if self.firsts is None else self.firsts) - self.start, self.counts) + frames

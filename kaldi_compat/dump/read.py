@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 # machine, and the minimum share of the pinned memory for a process.
 MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
 # Bytes of audio that are read together: for computing on a CPU, and for copying to a GPU.
-BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 22
+BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 24
 # Number of lines that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
 MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
@@ -54,7 +54,6 @@ class RowMemory(FileMemory):
         tensor: int16 tensor of the latest allocation; None for ordinary memory.
     """
 
-    size = ROW_BYTES
     tensor: Any = None
 
 
@@ -154,7 +153,9 @@ class TaskReader:
     def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
         self.options = options
         self._memory = memory
-        self._bytes_at_once = BLOCK_BYTES if memory is None else ROW_BYTES
+        # A block for a GPU is not split, so it holds at most the audio of a batch, at 16 kHz.
+        bytes_of_batch = int(32000 * options.seconds_in_batch)
+        self._bytes_at_once = BLOCK_BYTES if memory is None else min(ROW_BYTES, bytes_of_batch)
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
         self._of_thread = threading.local()
@@ -190,6 +191,8 @@ class TaskReader:
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
+            if memory is not None:
+                memory.size = self._bytes_at_once
             self._of_thread.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
         block = self._of_thread.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():

@@ -78,7 +78,7 @@ class SpectralComputer:
         computer = self.extractor.computer
         if not isinstance(computer, ExactComputer) or not isinstance(audio.block, WaveBlock):
             raise Skip
-        return BlockNoise(self.seed, audio.block.names(), count_frames(computer.plan, audio.block.lengths))
+        return BlockNoise(self.seed, audio.block.keys, count_frames(computer.plan, audio.block.lengths))
 
     def take_figures(self) -> dict[str, float]:
         return {}

@@ -136,7 +136,7 @@ class PackedComputer(SpectralComputer):
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send_pieces(row.pieces, row.length)
-        keys = [key for part in parts for key in part.audio.block.names()]
+        keys = b"".join([part.audio.block.keys for part in parts])
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
         features, by_kernels = compute_row(self.module, samples, row.first_frames, row.frames, warps, noise)

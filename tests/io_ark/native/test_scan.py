@@ -158,5 +158,7 @@ def test_places_that_many_entries_share_give_each_its_value(kind: str) -> None:
     data = {"bool": b"T\n", "token": b"a\n"}.get(kind, b"1\n")
     scan = codec(kind).scan()
     assert scan is not None
-    found = scan.scan_at(Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], [0] * 9)
+    found = scan.scan_at(
+        Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], np.zeros((9, 2), np.int64)
+    )
     assert found is None or len(list(found.block.entries())) == len(found.block.names()) < 9

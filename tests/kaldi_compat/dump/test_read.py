@@ -247,6 +247,17 @@ def test_audio_in_memory_of_a_device_has_its_place_there(tmp_path: Path) -> None
     assert TaskReader(DumpOptions(), read.RowMemory)(lines)[0].place is None  # type: ignore[union-attr]
 
 
+def test_blocks_for_a_device_hold_at_most_the_audio_of_a_batch(tmp_path: Path) -> None:
+    for i in range(9):
+        write_wav(tmp_path / f"{i}.wav", audio(4000, i))
+    lines = Lines(0, [f"u{i} {tmp_path}/{i}.wav".encode() for i in range(9)])
+    reader = TaskReader(DumpOptions(device="cuda", batch_seconds=1.1), read.RowMemory)
+    result = reader(lines)
+    counts = [len(entry) for entry in result]
+    assert sum(counts) == 9 and isinstance(result[-1], Lines) == bool(native.library())
+    assert max(counts[:-1]) == (4 if native.library() else 1)
+
+
 def test_flac_is_read(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(1000, 3, channels=2)

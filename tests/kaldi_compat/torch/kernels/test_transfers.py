@@ -148,15 +148,16 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
 def test_files_of_a_gpus_row_are_read_in_larger_parts(tmp_path: Path) -> None:
     """Each part costs the start of a copy to the device."""
     write_wav(tmp_path / "a.wav", np.zeros((1, 90_000), np.int16))
-    lines = [b"utt%02d %s/a.wav" % (i, bytes(tmp_path)) for i in range(60)]
+    lines = [b"utt%02d %s/a.wav" % (i, bytes(tmp_path)) for i in range(120)]
 
     class Memory(RowMemory):
         def allocate(self, size: int) -> np.ndarray:
             self.tensor = torch.empty(size // 2, dtype=torch.int16)
             return self.tensor.numpy().view(np.uint8)
 
-    parts = [list(map(len, TaskReader(DumpOptions(), memory)(Lines(0, lines)))) for memory in (Memory, None)]
-    assert parts == [[23, 23, 14], [5, 5, 50]]  # of 180 KB each; the last are the lines that are left
+    readers = TaskReader(DumpOptions(device="cuda"), Memory), TaskReader(DumpOptions())
+    parts = [list(map(len, reader(Lines(0, lines)))) for reader in readers]
+    assert parts == [[93, 27], [5, 5, 110]]  # of 180 KB each; the last are the lines that are left
 
 
 def without_pinned_memory(empty: Any) -> Any:
