@@ -160,15 +160,26 @@ def measure_differences(preset: Preset) -> tuple[float, float, str]:
 
 def format_differences(presets: list[Preset]) -> str:
     """Return the section with the measured differences."""
+    compared = {preset.name: sum(shape[0] > 0 for shape, _ in reference(preset.name).values()) for preset in presets}
+    paragraph = (
+        "The table shows the largest and the mean absolute difference between the input that the preset computes and "
+        "the input that the model's own code computes, in the unit of the input. There are ten recordings: speech, "
+        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech that was recorded at "
+        "8 kHz and resampled to 16 kHz (`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). "
+    )
+    if min(compared.values()) < len(clips()):
+        paragraph += (
+            "Recordings that the model's own code refuses, or from which it computes no frames, are left out, such as "
+            "the recording of 20 ms for most models. "
+        )
+    paragraph += (
+        "Up to seven frames of each recording are compared (`reference_data/frontends`). The tests repeat this "
+        "comparison, and check that it fails for a preset with a wrong setting."
+    )
     lines = [
         "## Differences from the models' own code",
         "",
-        "The table shows the largest and the mean absolute difference between the input that the preset computes and",
-        "the input that the model's own code computes, in the unit of the input. Ten recordings are compared: speech,",
-        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech that was recorded at",
-        "8 kHz and resampled to 16 kHz (`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). Up to",
-        "seven frames of each recording are compared (`reference_data/frontends`). The tests repeat this comparison,",
-        "and check that it fails for a preset with a wrong setting.",
+        *textwrap.wrap(paragraph, 110, break_on_hyphens=False),
         "",
         "| preset | largest difference | recording with the largest difference | mean difference |",
         "| --- | --- | --- | --- |",
