@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
+import textwrap
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -29,14 +31,24 @@ PAGES = Path(__file__).parents[1] / "docs" / "frontends"
 MARK = "<!-- The rest is written by tools/list_frontends.py. -->\n"
 MISTAKES = {
     "scale": "factor on the audio: 1 and 32768 swapped",
-    "window": "Povey window, or Hamming window if Povey is right",
-    "high": "`high_freq` of -400 Hz, or of 0 if -400 or 7600 is right",
+    "window": "Povey window",
+    "high": "`high_freq` of -400 Hz",
     "low": "`low_freq` higher by 40 Hz",
     "edges": "`snip_edges` inverted",
     "dc": "`remove_dc_offset` inverted",
     "preemphasis": "`preemphasis_coefficient` of 0.9",
-    "dither": "dithering, as by default in Kaldi",
+    "dither": "dithering by one step of 16-bit audio (`dither=1`, Kaldi's default)",
     **{f"no {kind}": f"without the step `{kind}`" for kind in STEPS},
+}
+
+# Additions to the names of mistakes, for pages with a preset for which the mistake is a different one.
+EXCEPTIONS: dict[str, tuple[str, Callable[[Preset], bool]]] = {
+    "window": (", or Hamming window if Povey is right", lambda preset: preset.options.window_type == "povey"),
+    "high": (
+        ", or of 0 if -400 or 7600 is right",
+        lambda preset: getattr(preset.options, "high_freq", 0.0) in (-400, 7600),
+    ),
+    "dither": (", or `dither=1/32768` if the factor is 1", lambda preset: preset.sample_scale == 1),
 }
 
 # Meanings of the cells without a number in the table of mistakes.
@@ -125,7 +137,8 @@ def format_settings(presets: list[Preset]) -> str:
     for preset in presets:
         source = preset.source
         version = f"commit {source.commit[:10]} of {source.date}" if source.date else source.commit
-        lines.append(f"| `{preset.name}` | {preset.title} | [{source.file}]({source.repository}), {version} |")
+        url = f"{source.repository}/blob/{source.commit}/{source.file}"
+        lines.append(f"| `{preset.name}` | {preset.title} | [{source.file}]({url}), {version} |")
     names: dict[str, list[str]] = {}
     for preset in presets:
         for note in preset.notes:
@@ -147,15 +160,26 @@ def measure_differences(preset: Preset) -> tuple[float, float, str]:
 
 def format_differences(presets: list[Preset]) -> str:
     """Return the section with the measured differences."""
+    compared = {preset.name: sum(shape[0] > 0 for shape, _ in reference(preset.name).values()) for preset in presets}
+    paragraph = (
+        "The table shows the largest and the mean absolute difference between the input that the preset computes and "
+        "the input that the model's own code computes, in the unit of the input. There are ten recordings: speech, "
+        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech that was recorded at "
+        "8 kHz and resampled to 16 kHz (`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). "
+    )
+    if min(compared.values()) < len(clips()):
+        paragraph += (
+            "Recordings that the model's own code refuses, or from which it computes no frames, are left out, such as "
+            "the recording of 20 ms for most models. "
+        )
+    paragraph += (
+        "Up to seven frames of each recording are compared (`reference_data/frontends`). The tests repeat this "
+        "comparison, and check that it fails for a preset with a wrong setting."
+    )
     lines = [
         "## Differences from the models' own code",
         "",
-        "The table shows the largest and the mean absolute difference between the input that the preset computes and",
-        "the input that the model's own code computes, in the unit of the input. Ten recordings are compared: speech,",
-        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech recorded at 8 kHz",
-        "(`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). Up to seven frames of each recording are",
-        "compared (`reference_data/frontends`). The tests repeat this comparison, and check that it fails for a preset",
-        "with a wrong setting.",
+        *textwrap.wrap(paragraph, 110, break_on_hyphens=False),
         "",
         "| preset | largest difference | recording with the largest difference | mean difference |",
         "| --- | --- | --- | --- |",
@@ -171,10 +195,18 @@ def format_mistakes(presets: list[Preset]) -> str:
     lines = [
         "## How much does a wrong setting matter?",
         "",
-        "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
-        "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs",
-        "statistics, the table uses invented statistics instead of a model's file, so the standard deviation is not 1.",
+        "The first row of the table shows the standard deviation of the model's input for 1.6 s of speech, without",
+        "padding. The other rows show the mean absolute change of the input when one setting is wrong.",
     ]
+    if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
+        names = "all presets of this page"
+        if len(with_statistics) < len(presets):
+            names = f"{', '.join(with_statistics[:-1])} and {with_statistics[-1]}"
+        sentence = (
+            f"For {names}, the table uses invented statistics instead of the model's file, so the standard deviation "
+            "is not 1."
+        )
+        lines += textwrap.wrap(sentence, 110)
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
     for preset in presets:
         statistics = statistics_for(preset)
@@ -200,15 +232,22 @@ def format_mistakes(presets: list[Preset]) -> str:
     head = " | ".join(f"`{preset.name}`" for preset in presets)
     lines += ["", f"| wrong setting | {head} |", "| --- |" + " --- |" * len(presets)]
     lines.append(f"| none: standard deviation of the input | {' | '.join(rows['deviation'])} |")
-    lines += [f"| {text} | {' | '.join(rows[key])} |" for key, text in MISTAKES.items() if key in rows]
+    for key, text in MISTAKES.items():
+        if key in rows:
+            exception, applies_to = EXCEPTIONS.get(key, ("", bool))
+            text += exception if any(applies_to(preset) for preset in presets) else ""
+            lines.append(f"| {text} | {' | '.join(rows[key])} |")
     return "\n".join([*lines, ""])
 
 
 def format_reported_mistakes(family: str) -> str:
     """Return the section about the problems that users of a family of models reported."""
     heading = "## Which problems did users report?"
-    problems = "the following problem" + "s" * (REPORTED[family].count("\n- ") > 0)
-    return f"{heading}\n\nUsers of the models reported {problems}:\n\n{REPORTED[family]}"
+    problems = REPORTED[family]
+    if "\n- " not in problems:
+        paragraph = problems.removeprefix("- ").replace("\n  ", "\n")
+        return f"{heading}\n\n{paragraph}"
+    return f"{heading}\n\nUsers of the models reported the following problems:\n\n{problems}"
 
 
 def main() -> None:

@@ -35,10 +35,10 @@ differ on purpose**, because they serve models that were trained with the librar
 The columns of the table are the levels of the kit. For example, the cell "478 of 484 (3)" means that the library
 supports 484 test vectors of the level, that 478 of its results are correct, and that 3 results are equal to Kaldi's
 output in all bits. A result is correct if its largest difference from Kaldi's output is at most 1e-3, relative to
-max(1, |value|), or three times the rounding error of Kaldi's own output where this is larger. Integers and archives
-must be equal to Kaldi's. A vector with an option that the library's interface lacks is not counted. A vector whose
-options the library accepts, but refuses when it runs, counts as wrong. An empty cell means that the library supports
-no vector of the level. Names such as ThirdLetterC are owners of GitHub repositories.
+max(1, |value|), or at most three times the rounding error of Kaldi's own output, if this is larger. Integers and
+archives must be equal to Kaldi's. A vector with an option that the library's interface lacks is not counted. A vector
+whose options the library accepts, but refuses when it runs, counts as wrong. An empty cell means that the library
+supports no vector of the level. Names such as ThirdLetterC are owners of GitHub repositories.
 
 """
 DIFFERENCES = """\
@@ -58,9 +58,10 @@ All results of the following implementations are correct:
 FOOT = """\
 ## How to repeat the tests
 
-In a checkout, the command `python -m benchmarks.conformance.score` runs all implementations that are available, and
-writes this page. The page then contains only these implementations. The docstring of `benchmarks/conformance/score.py`
-explains how to make all implementations available. To grade an implementation of your own, see
+If kaldi-compat and [kaldi-explain](../packages/explain/README.md) are installed, the command `python -m
+benchmarks.conformance.score` in a checkout runs all implementations that are available, and writes this page. The
+page then contains only these implementations. The docstring of `benchmarks/conformance/score.py` explains how to make
+all implementations available. To grade an implementation of your own, see
 [Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
 from dataclasses import dataclass
@@ -49,7 +50,10 @@ class Case:
     silence: bool = False
 
 
-WESPEAKER = "WeSpeaker dfa7419 (2026-07-08), `wespeaker/dataset/processor.py:524` and issue 421"
+WESPEAKER = (
+    "WeSpeaker dfa7419 (2026-07-08), `wespeaker/dataset/processor.py:524` and [issue "
+    "421](https://github.com/wenet-e2e/wespeaker/issues/421)"
+)
 CASES = (
     Case(
         "JavaScript, speaker models of WeSpeaker and 3D-Speaker in a browser", WESPEAKER,
@@ -91,9 +95,10 @@ CASES = (
         {"window": "povey-periodic", "filter_kind": "hertz"}, "fireredvad", "", ("periodic window", "triangles in Hz")),
     Case(
         "Swift MLX, speaker embeddings", "3D-Speaker 09e7806 (2025-10-30), `speakerlab/process/processor.py:153`",
-        "mel filters that are triangles over Hz, a floor of 1.2e-38 under the logarithm, so that digital silence is "
-        "-87.3",
-        "mel filters that are triangles over mel, a floor of 1.2e-7, so that digital silence is -15.9",
+        "audio in -1 to 1, mel filters that are triangles over Hz, a floor of 1.2e-38 under the logarithm, so that "
+        "digital silence is -87.3",
+        "audio in -1 to 1, mel filters that are triangles over mel, a floor of 1.2e-7, so that digital silence is "
+        "-15.9",
         {"filter_kind": "hertz", "floor": 1.1754944e-38, "scale": 1 / 32768}, "campplus", "",
         ("triangles in Hz", "a floor of 1.17549e-38"), silence=True),
 )  # fmt: skip
@@ -130,12 +135,21 @@ def trained(case: Case) -> Array:
 
 
 def difference(case: Case) -> tuple[int, int, float, float, float]:
-    """Return both numbers of frames, and mean and largest difference and cosine of the frames that both have."""
-    ours, theirs = trained(case).astype(np.float64), served(case)
+    """Return both numbers of frames, and mean and largest difference and cosine of the frames that both have.
+
+    Frames of the digital silence after the speech are not counted.
+    """
+    speech = dataclasses.replace(case, silence=False)
+    ours, theirs = trained(speech).astype(np.float64), served(speech)
     count = min(len(ours), len(theirs))
     apart = np.abs(ours[:count] - theirs[:count])
     cosine = (ours[:count] * theirs[:count]).sum() / np.linalg.norm(ours[:count]) / np.linalg.norm(theirs[:count])
     return len(theirs), len(ours), float(apart.mean()), float(apart.max()), float(cosine)
+
+
+def difference_in_silence(case: Case) -> float:
+    """Return the mean difference in the last frame, which is digital silence."""
+    return float(np.abs(trained(case)[-1] - served(case)[-1]).mean())
 
 
 def explained(case: Case) -> Explanation:
@@ -148,13 +162,14 @@ def section(number: int, case: Case, explanation: Explanation | str) -> str:
     port_frames, frames, mean, largest, cosine = difference(case)
     apart = f"{mean:.2g} on average, {largest:.2g} at most; cosine similarity {cosine:.3f}"
     number_of_frames = f"both have {frames} frames" if port_frames == frames else f"{port_frames} frames, not {frames}"
+    in_silence = f"; {difference_in_silence(case):.2g} in digital silence" if case.silence else ""
     return f"""## {number}. {case.title}
 
-| subject | in this case |
+| item | this port |
 |---|---|
 | the port computes | {case.serves} |
 | training computes | {case.training} (preset `{case.preset}`) |
-| absolute difference on speech | {apart}; {number_of_frames} |
+| absolute difference on speech | {apart}; {number_of_frames}{in_silence} |
 | sources | {case.sources} |
 
 ```text
