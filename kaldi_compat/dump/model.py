@@ -404,6 +404,8 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
                 f"{name} has {value.shape[-1]} columns, but had {columns} in the trial: "
                 "return the same number of columns for all audio"
             )
+        if not value.size:
+            raise ValueError(f"{name} has {len(value)} rows without columns: return one column or more")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities: check the audio, or compute with --dtype=float32")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import io
 import json
+import operator
 import os
 import pickle
 import shutil
 import subprocess
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,47 @@ from kaldi_standins import torchaudio_package as ours
 from packages.standins.tests.native_fbank_forms import audio
 
 WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
+
+
+# Defaults of torchaudio's documentation: version 2.11, and the last version with the function for what it lacks.
+RESAMPLE = {"lowpass_filter_width": 6, "rolloff": 0.99, "resampling_method": "sinc_interp_hann", "beta": None}
+READ = {"format": None, "buffer_size": 4096, "backend": None}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "functional.compute_deltas": {"win_length": 5, "mode": "replicate"},
+    "functional.compute_kaldi_pitch": {
+        "frame_length": 25.0, "frame_shift": 10.0, "min_f0": 50, "max_f0": 400, "soft_min_f0": 10.0,
+        "penalty_factor": 0.1, "lowpass_cutoff": 1000, "resample_frequency": 4000, "delta_pitch": 0.005,
+        "nccf_ballast": 7000, "lowpass_filter_width": 1, "upsample_filter_width": 5, "max_frames_latency": 0,
+        "frames_per_chunk": 0, "simulate_first_pass_online": False, "recompute_frame": 500, "snip_edges": True,
+    },
+    "functional.mask_along_axis": {"p": 1.0},
+    "functional.mask_along_axis_iid": {"p": 1.0},
+    "functional.resample": RESAMPLE,
+    "functional.sliding_window_cmn": {"cmn_window": 600, "min_cmn_window": 100, "center": False, "norm_vars": False},
+    "transforms.ComputeDeltas": {"win_length": 5, "mode": "replicate"},
+    "transforms.FrequencyMasking": {"iid_masks": False},
+    "transforms.FrequencyMasking.forward": {"mask_value": 0.0},
+    "transforms.Resample": {"orig_freq": 16000, "new_freq": 16000, **RESAMPLE, "dtype": None},
+    "transforms.TimeMasking": {"iid_masks": False, "p": 1.0},
+    "transforms.TimeMasking.forward": {"mask_value": 0.0},
+    "sox_effects.apply_effects_file": {"normalize": True, "channels_first": True, "format": None},
+    "sox_effects.apply_effects_tensor": {"channels_first": True},
+    "load": {"frame_offset": 0, "num_frames": -1, "normalize": True, "channels_first": True, **READ},
+    "info": READ,
+    "save": {"channels_first": True, "encoding": None, "bits_per_sample": None, "compression": None, **READ},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults_are_torchaudios(name: str) -> None:
+    parameters = inspect.signature(operator.attrgetter(name)(ours)).parameters
+    defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
+    assert defaults == DEFAULTS[name]
+    with suppress(ImportError, OSError, AttributeError):  # Later versions lack some of the functions.
+        theirs = inspect.signature(operator.attrgetter(name)(importlib.import_module("torchaudio"))).parameters
+        assert [(each.name, each.default) for each in parameters.values()] == [
+            (each.name, each.default) for each in theirs.values()
+        ]
 
 
 def noise(*shape: int) -> torch.Tensor:
@@ -330,6 +374,11 @@ def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:
     assert ours.backend.common.AudioMetaData is ours.AudioMetaData
     assert ours.backend.soundfile_backend.save is ours.backend.sox_io_backend.save is ours.save
     ours.utils.sox_utils.set_buffer_size(16500)
+
+
+def test_name_that_the_module_of_files_does_not_have_is_an_error() -> None:
+    with pytest.raises(AttributeError, match=r"torchaudio_package\.files' has no attribute 'absent'$"):
+        _ = ours.files.absent
 
 
 @pytest.mark.parametrize("kind", ["FrequencyMasking", "TimeMasking"])

@@ -995,6 +995,18 @@ def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
     assert ark("convert n.parquet o.ark", 2).err == expected
 
 
+def test_parquet_file_of_long_strings_and_lists_is_read(ark: Ark) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "key": arrow.array(["a"], arrow.large_string()),
+        "shape": arrow.array([[2, 1]], arrow.large_list(arrow.int64())),
+        "values": arrow.array([[1.0, 2.0]], arrow.large_list(arrow.float32())),
+    }
+    parquet.write_table(arrow.table(columns), "long.parquet")
+    ark("convert long.parquet o.ark")
+    np.testing.assert_equal(dict(io_ark.read("o.ark")), {"a": [[1], [2]]})
+
+
 def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     named = "n.parquet: has columns of the types "

@@ -306,6 +306,7 @@ def test_closed_pipe_ends_a_script_without_a_message(monkeypatch: pytest.MonkeyP
             "",
         ),
         ("validate_text.pl none", {}, "", "validate_text.pl: ERROR: failed to open none\n", 1, ""),
+        ("validate_text.pl data", {}, "", "validate_text.pl: ERROR: failed to open data\n", 1, ""),
         ("validate_text.pl latin", {"latin": "u0 gr\udcf6\udcdfe\r\n"}, "", "", 0, ""),
         (
             "validate_text.pl cut",

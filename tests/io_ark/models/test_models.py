@@ -425,6 +425,8 @@ def test_repeated_frames_are_those_of_each_shift_in_turn() -> None:
         ([9, 3, 3, 8], [2, 1, 1, 2]),  # of 3, 0, 1 and 2 frames
         ([10, 3, 3, 9], [3, 1, 1, 2]),  # of 3, 1, 0 and 3 frames: the nearer one is behind
         ([4, 4], [1, 1]),
+        ([13, 3, 3, 3, 3, 3], [2, 1, 1, 1, 1, 1]),  # of 4, 0, 1, 1, 1 and 0 frames: the first gives two
+        ([5, 3, 3, 3, 3, 3], None),  # of 2, 0, 1, 1, 1 and 0 frames: the first can give only one
         ([3, 3, 3, 3, 3], None),  # of 3 frames in all
     ],
 )

@@ -18,7 +18,7 @@ from io_ark.blocks import ObjectBlock, PackedBlock, WaveBlock, create_block
 from io_ark.codecs import codec
 from io_ark.codecs.compressed import CompressionMethod
 from io_ark.streams import BytesSource
-from kaldi_compat.dump import packed_batch, spectral_gpu
+from kaldi_compat.dump import packed_batch, spectral, spectral_gpu
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
@@ -142,6 +142,12 @@ def test_utterances_with_a_failure_between_them_are_not_joined(tmp_path: Path) -
     computer = SpectralComputer(job, make_plan(job), "cpu")
     results = computer.submit([utterance(0, 900), utterance(2, 900), utterance(3, 900)])()
     assert [(each.index, len(each)) for each in results] == [(0, 1), (2, 2)]
+
+
+def test_group_of_utterances_holds_exactly_the_most_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectral, "MAX_GROUP_SAMPLES", 200)
+    utterances = [utterance(i, samples) for i, samples in enumerate([100, 100, 150, 50, 150, 51, 300])]
+    assert [len(group) for group in spectral._group_audio(utterances)] == [2, 2, 1, 1, 1]
 
 
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:

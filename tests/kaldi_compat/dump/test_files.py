@@ -18,6 +18,9 @@ import pytest
 
 from kaldi_compat.dump.errors import OutputError, format_error
 from kaldi_compat.dump.files import WholeFile, check_writable, whole_file
+from kaldi_compat.dump.model import Trial
+from kaldi_compat.dump.options import Layout
+from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import dump, failures, left_by_a_dead_process, make_data, matrices, refused, said_by
 
 
@@ -148,6 +151,17 @@ def test_archive_that_cannot_be_replaced_is_explained(data: Path, what: str, end
     said = said_by(data, "--resume", status=255).splitlines()[-1]
     advice = {"directory": "is a directory: move it out of the way", "link": "create it, or delete the link"}
     assert str(archive) in said and said.endswith(advice[what])
+
+
+@pytest.mark.parametrize("ending", ["ark", "scp"])
+def test_writer_of_an_archive_checks_its_places_on_its_own_machine(data: Path, ending: str) -> None:
+    layout = Layout.from_paths(data, "fbank")
+    layout.archives.mkdir()
+    layout.log.mkdir()
+    place = layout.archives / f"raw_fbank_train.1.{ending}"
+    place.symlink_to("/nowhere/at/all/1.ark")
+    with pytest.raises(OutputError, match="but /nowhere/at/all does not exist: create it, or delete the link"):
+        ArchiveWriter(layout, 1, Trial())
 
 
 @pytest.mark.parametrize("arguments", [(), ("--resume",), ("--shard=1/1",)])

@@ -134,6 +134,16 @@ def test_integers_beyond_those_of_32_bit_floats_fail_on_both_sides(data: Path, s
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_extractor_whose_matrices_have_no_columns_is_refused(data: Path, dtype: type) -> None:
+    def empty(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.zeros((5, 0), dtype) for _ in audio]
+
+    with pytest.raises(DumpError, match=r"fails in a trial .* has 5 rows without columns: return one column or more$"):
+        kaldi_compat.dump(data, empty, nj=1)
+    assert not (data / "log").exists()
+
+
 @pytest.mark.parametrize("version", [None, [1], {}])
 def test_version_that_is_no_number_or_text_vouches_for_nothing(
     data: Path, capsys: pytest.CaptureFixture[str], version: Any
