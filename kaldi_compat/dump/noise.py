@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks.base import split_keys
+from io_ark.blocks import split_keys
 from kaldi_compat.exact.rand import KaldiRandom
 
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
