@@ -83,7 +83,8 @@ REPORTED = {
 """,
     "speakers": """\
 - 3D-Speaker's C++ runtime and its Python code compute different features from the same file
-  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)).
+  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)). The presets `campplus` and `eres2net`
+  compute the features of the Python code.
 """,
     "transformers": """\
 - In transformers 5.2.0, LasrFeatureExtractor failed for all audio, because a change for another model passed it an
