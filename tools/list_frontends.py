@@ -187,7 +187,7 @@ def format_differences(presets: list[Preset]) -> str:
     ]
     for preset in presets:
         largest, mean, clip = measure_differences(preset)
-        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip} | {mean:.1e} |")
+        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip if largest else '-'} | {mean:.1e} |")
     return "\n".join([*lines, ""])
 
 
