@@ -83,7 +83,8 @@ REPORTED = {
 """,
     "speakers": """\
 - 3D-Speaker's C++ runtime and its Python code compute different features from the same file
-  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)).
+  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)). The presets `campplus` and `eres2net`
+  compute the features of the Python code.
 """,
     "transformers": """\
 - In transformers 5.2.0, LasrFeatureExtractor failed for all audio, because a change for another model passed it an
@@ -186,7 +187,7 @@ def format_differences(presets: list[Preset]) -> str:
     ]
     for preset in presets:
         largest, mean, clip = measure_differences(preset)
-        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip} | {mean:.1e} |")
+        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip if largest else '-'} | {mean:.1e} |")
     return "\n".join([*lines, ""])
 
 
