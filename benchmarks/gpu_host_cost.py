@@ -24,6 +24,7 @@ import tempfile
 import threading
 import time
 import wave
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,8 +149,7 @@ STAGES = (
     (spectral_gpu, "_make_results", "joining results"),
     (ArchiveWriter, "add", "script files, lengths"),
     (files.WholeFile, "write", "writing"),
-    (files, "compute_crc", "CRC of what is written"),
-    (write, "compute_crc", "CRC of what is read back"),
+    (zlib, "crc32", "CRC of what is written, and of what is read back"),
     (write._Verification, "_read_up_to", "reading back"),
     (files.WholeFile, "finish", "syncing, renaming"),
 )

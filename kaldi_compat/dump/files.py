@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from io_ark.streams.checksum import compute_crc
 from io_ark.streams.unfinished import choose_temporary_name, is_replaceable, put_in_place
 from kaldi_compat.dump.errors import DumpError, OutputError
 
@@ -126,7 +125,7 @@ class WholeFile:
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
-        self.checksum = compute_crc(data, self.checksum)
+        self.checksum = zlib.crc32(data, self.checksum)
 
     def tell(self) -> int:
         return self.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,6 @@ import numpy as np
 
 from io_ark.blocks import script_lines
 from io_ark.codecs import number_lines
-from io_ark.streams.checksum import compute_crc
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
@@ -116,7 +116,7 @@ def compute_fingerprint(path: Path) -> Fingerprint:
     """Return the size in bytes and the CRC-32 of a file."""
     size, checksum = 0, 0
     for chunk in read_in_chunks(path):
-        size, checksum = size + len(chunk), compute_crc(chunk, checksum)
+        size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
     return size, checksum
 
 
@@ -237,7 +237,7 @@ class _Verification:
             room = memoryview(bytearray(CHUNK))
             while self._size < size and (got := file.readinto(room[: size - self._size])):
                 self._size += got
-                self._checksum = compute_crc(room[:got], self._checksum)
+                self._checksum = zlib.crc32(room[:got], self._checksum)
 
     def finish(self) -> None:
         """Read the remaining data of the closed file.

@@ -60,7 +60,7 @@ INTERNAL = {
         "streams.pipes": "the words for the status of a command",
         "streams.system": "SIGPIPE, which Windows lacks",
     },
-    "dump/files.py": {"streams.checksum": "the CRC-32 of an archive", "streams.unfinished": "temporary files"},
+    "dump/files.py": {"streams.unfinished": "temporary files"},
     "dump/finalize.py": {"cli.ark": "writes an output in another format"},
     "dump/plan.py": {"data_dir.stage": "refuses a directory that a killed job left half changed"},
     "dump/read.py": {
@@ -77,10 +77,7 @@ INTERNAL = {
         "streams.unfinished": "what killed dumps left",
         "tables.overwriting": "no output is one of the inputs",
     },
-    "dump/write.py": {
-        "streams.checksum": "the CRC-32 of an archive",
-        "streams.unfinished": "what killed dumps left of an archive",
-    },
+    "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
     "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
     "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
     "cli/speakers.py": {

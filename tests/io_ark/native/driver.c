@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "blocks.c"
-#include "checksum.c"
 #include "compressed_simd.c"
 #include "numbers.c"
 #include "pack.c"
@@ -228,18 +227,6 @@ static void test_blocks(int rounds)
     }
 }
 
-static void test_checksum(int rounds)
-{
-    for (int i = 0; i < rounds; i++) {
-        const int64_t size = draw(300);
-        uint8_t *const data = exactly((size_t)size), *const folded = exactly(16);
-        memset(data, i, (size_t)size);
-        if (ark_fold_crc(data, size, i, folded) > size) abort();
-        free(data);
-        free(folded);
-    }
-}
-
 int main(int count, char **arguments)
 {
     if (count < 2) return 2;
@@ -254,6 +241,5 @@ int main(int count, char **arguments)
     test_lists(copies * 10);
     test_compressed(copies);
     test_blocks(copies * 10);
-    test_checksum(copies * 10);
     return 0;
 }
