@@ -123,9 +123,11 @@ def check_card() -> None:
 
 
 def is_available(name: str) -> bool:
-    """Return True if a program or a module has this name."""
+    """Return True if there is a module with this name, or a program if no module can have the name."""
+    if not name.isidentifier():
+        return shutil.which(name) is not None
     code = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({name!r}))"
-    return shutil.which(name) is not None or subprocess.run([sys.executable, "-c", code]).returncode == 0
+    return subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def step_environment(device: str, cache: Path) -> dict[str, str]:

@@ -192,3 +192,12 @@ def test_substitutes_of_all_steps_pass_on_a_cpu(tmp_path: Path) -> None:
     assert list(states) == [step.name for step in STEPS]
     assert [name for name, state in states.items() if state != PASSED and not state.startswith("left out")] == []
     assert len(list(tmp_path.iterdir())) <= 8
+
+
+def test_program_does_not_count_as_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_such_module", "no-such-program"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    names = ("pytest", "no_such_module", "no-such-program", "none-such")
+    assert [gpu_quarter.is_available(name) for name in names] == [True, False, True, False]
