@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def compare_batches(name: str, folder: Path, seeds: range) -> None:
         lengths = rng.integers(4000, 40000, rng.integers(1, 7)) // (80 if seed % 2 else 1) * (80 if seed % 2 else 1)
         waves = [audio(int(length), seed=int(length)) for length in lengths]
         entries = [Audio.from_wave(i, f"utt{i}", io_ark.Wave(16000.0, samples)) for i, samples in enumerate(waves)]
-        results: list[Any] = computer.submit(entries)()
+        results: list[Any] = sorted(computer.submit(entries)(), key=attrgetter("index"))
         assert [result.index for result in results] == list(range(len(lengths)))
         for result, samples in zip(results, waves, strict=True):
             expected = alone(samples[0].astype(np.float32) / 32768)
