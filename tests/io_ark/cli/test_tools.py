@@ -187,3 +187,9 @@ def test_a_compressed_script_file_is_named_as_one() -> None:
     for read in io_ark.load_scp, lambda name: list(io_ark.read(f"scp:{name}")):
         with pytest.raises(io_ark.ArkError, match=r"is compressed with gzip: .*'scp:gunzip -c feats.scp.gz \|'"):
             read("feats.scp.gz")
+
+
+def test_closed_streams_are_no_terminals(tmp_path: Path) -> None:
+    with (tmp_path / "closed").open("w") as closed:
+        pass
+    assert not terminal._is_terminal(closed) and not terminal._is_terminal(None)  # type: ignore[arg-type]
