@@ -202,7 +202,7 @@ def format_mistakes(presets: list[Preset]) -> str:
     if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
         names = "all presets of this page"
         if len(with_statistics) < len(presets):
-            names = f"{', '.join(with_statistics[:-1])} and {with_statistics[-1]}"
+            names = " and ".join(filter(None, [", ".join(with_statistics[:-1]), with_statistics[-1]]))
         sentence = (
             f"For {names}, the table uses invented statistics instead of the model's file, so the standard deviation "
             "is not 1."

@@ -97,8 +97,9 @@ def test_strides_that_no_element_depends_on_are_not_compared() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
 def test_peak_of_memory_is_that_of_the_call() -> None:
-    peaks = [peak_memory(lambda size=size: np.ones(size)) for size in (1, 4_000_000, 1)]  # type: ignore[misc]
-    assert peaks[1] > 30e6 > max(peaks[0], peaks[2]) + 20e6
+    # Up to some 20 MB of the array may lie in memory that earlier tests freed and the process kept.
+    peaks = [peak_memory(lambda size=size: np.ones(size)) for size in (1, 16_000_000, 1)]  # type: ignore[misc]
+    assert peaks[1] > 80e6 > max(peaks[0], peaks[2]) + 70e6
 
 
 @pytest.mark.parametrize(
