@@ -154,8 +154,8 @@ class TaskReader:
         self.options = options
         self._memory = memory
         # A block for a GPU is not split, so it holds at most the audio of a batch, at 16 kHz.
-        bytes_of_batch = int(32000 * options.seconds_in_batch)
-        self._bytes_at_once = BLOCK_BYTES if memory is None else min(ROW_BYTES, bytes_of_batch)
+        bytes_for_gpu = int(min(ROW_BYTES, max(1, 32000 * options.seconds_in_batch)))
+        self._bytes_at_once = BLOCK_BYTES if memory is None else bytes_for_gpu
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
         self._of_thread = threading.local()

@@ -258,6 +258,14 @@ def test_blocks_for_a_device_hold_at_most_the_audio_of_a_batch(tmp_path: Path) -
     assert max(counts[:-1]) == (4 if native.library() else 1)
 
 
+@pytest.mark.parametrize("seconds", [1e-9, 1e308, float("inf")])
+def test_blocks_for_a_device_have_a_size_for_every_length_of_batches(seconds: float, tmp_path: Path) -> None:
+    write_wav(tmp_path / "a.wav", audio(400, 1))
+    lines = Lines(0, [f"u{i} {tmp_path}/a.wav".encode() for i in range(3)])
+    result = TaskReader(DumpOptions(device="cuda", batch_seconds=seconds), read.RowMemory)(lines)
+    assert len(result[0]) >= 1 and sum(map(len, result)) == 3
+
+
 def test_flac_is_read(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(1000, 3, channels=2)
