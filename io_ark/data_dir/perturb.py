@@ -326,7 +326,8 @@ def perturb_volume(
         scale_high: maximum of the random factors.
 
     Raises:
-        DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input.
+        DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input, a folder
+            or a device.
     """
     import random
 
@@ -336,6 +337,8 @@ def perturb_volume(
     for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
         if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
+    if os.path.exists(write_reco2vol) and not os.path.isfile(write_reco2vol):
+        raise DataDirError("is not a regular file: write the volumes to another file", write_reco2vol)
     known_volumes = _read_volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []

@@ -381,6 +381,19 @@ def test_volumes_are_written_and_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(os.listdir()) == ["copy", "data", "factors", "volumes"]
 
 
+@pytest.mark.parametrize("name", ["folder", "folder/", "link", "pipe"])
+def test_volumes_replace_only_a_file(tmp_path: Path, name: str) -> None:
+    """A folder cannot be replaced after the change of wav.scp, and a device would be replaced for every program."""
+    (tmp_path / "wav.scp").write_text("u u.wav\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("pipe")
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(DataDirError, match="is not a regular file: write the volumes to another file"):
+        perturb.perturb_volume(Printer("x", as_script=False), str(tmp_path), write_reco2vol=f"{tmp_path}/{name}")
+    assert (tmp_path / "wav.scp").read_text() == "u u.wav\n" and sorted(os.listdir(tmp_path)) == before
+
+
 def test_features_of_resampled_audio_are_moved_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
