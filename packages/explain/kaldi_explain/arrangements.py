@@ -65,8 +65,8 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """
     try:
         array, repairs = np.asarray(features), list[str]()
-    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients.
-    except (ValueError, RuntimeError) as error:
+    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients, of bfloat16 or on a GPU.
+    except (ValueError, RuntimeError, TypeError) as error:
         raise FeatureError(f"features must be an array (frames, dim) of numbers: {error}") from None
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))

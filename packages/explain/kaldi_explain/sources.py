@@ -114,8 +114,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     """
     try:
         recording = np.asarray(audio)
-    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients.
-    except (ValueError, RuntimeError) as error:
+    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients, of bfloat16 or on a GPU.
+    except (ValueError, RuntimeError, TypeError) as error:
         raise AudioError(
             "audio must be an array of numbers of shape (T,) or (channels, T), whose channels have the same length "
             f"({error})"

@@ -731,6 +731,11 @@ def test_wrong_input_is_an_error() -> None:
         explain(with_gradients, SAMPLES, 16000)
     with pytest.raises(AudioError, match=r"Use tensor.detach\(\)"):
         explain(MADE, with_gradients[:, 0], 16000)
+    brain_floats = with_gradients.detach().bfloat16()  # Like a tensor on a GPU, torch refuses it by a TypeError.
+    with pytest.raises(FeatureError, match="BFloat16"):
+        explain(brain_floats, SAMPLES, 16000)
+    with pytest.raises(AudioError, match="BFloat16"):
+        explain(MADE, brain_floats[:, 0], 16000)
 
 
 def test_recording_may_be_a_wave_object() -> None:
