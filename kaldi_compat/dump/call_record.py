@@ -30,6 +30,8 @@ EXTERNAL_EVENTS = {
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
+# Modules that open files of code to import or show them. Other modules open such files as data.
+READERS_OF_CODE = ("importlib._bootstrap_external", "_frozen_importlib_external", "zipimport", "tokenize")
 ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 
@@ -97,7 +99,7 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     if not isinstance(arguments[0], str | bytes | os.PathLike):
         return
     name = os.path.abspath(os.fsdecode(arguments[0]))
-    is_module = event == "open" and name.endswith(CODE_SUFFIXES)
+    is_module = name.endswith(CODE_SUFFIXES) and sys._getframe(1).f_globals.get("__name__") in READERS_OF_CODE
     if is_module or name.startswith(SYSTEM_FOLDERS) or is_library_file(Path(name)):
         return
     flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else os.O_RDONLY

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import io
+import linecache
 import os
+import runpy
 import socket
 import sqlite3
 import subprocess
@@ -52,13 +55,30 @@ def test_file_that_is_written_is_no_input(tmp_path: Path, mode: str, is_read: bo
     assert record.external == ({UPDATED_FILE} if is_external else set())
 
 
-def test_shared_library_is_recorded_and_the_file_of_a_module_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".py", ".so"])
+def test_a_file_of_code_is_data_unless_it_is_imported_or_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
     """The digest of the object has the files of modules."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / f"weights{suffix}"
+    path.write_text("scale = 2\n")
+    (tmp_path / "imported_in_a_call.py").write_text("scale = 2\n")
+    with record_calls() as record:
+        importlib.import_module("imported_in_a_call")
+        linecache.getlines(str(path))
+        assert not record.list_files()
+        path.read_bytes()
+    assert record.list_files() == [path]
+    with record_calls() as record:
+        runpy.run_path(str(path))
+    assert record.list_files() == [path]
+
+
+def test_shared_library_is_recorded(tmp_path: Path) -> None:
     library = tmp_path / "filter.so"
     library.write_text("no library")
     with record_calls() as record:
-        library.read_bytes()
-        assert not record.list_files()
         with pytest.raises(OSError, match="filter"):
             ctypes.CDLL(str(library))
         ctypes.CDLL(None)
