@@ -7,6 +7,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
@@ -37,6 +38,7 @@ from io_ark.data_dir.stage import (
     refuse_target,
 )
 from io_ark.data_dir.validate import validate
+from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
 # Files that a directory of several speeds takes from its source. Features are not among them, because the audio differs.
@@ -337,7 +339,7 @@ def perturb_volume(
     for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
         if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
-    if os.path.exists(write_reco2vol) and not os.path.isfile(write_reco2vol):
+    if os.path.isdir(write_reco2vol) or not is_replaceable(Path(write_reco2vol)):
         raise DataDirError("is not a regular file: write the volumes to another file", write_reco2vol)
     known_volumes = _read_volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random

@@ -381,7 +381,7 @@ def test_volumes_are_written_and_read(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(os.listdir()) == ["copy", "data", "factors", "volumes"]
 
 
-@pytest.mark.parametrize("name", ["folder", "folder/", "link", "pipe"])
+@pytest.mark.parametrize("name", ["folder", "folder/", "link", "pipe", "/dev/fd/9"])
 def test_volumes_replace_only_a_file(tmp_path: Path, name: str) -> None:
     """A folder cannot be replaced after the change of wav.scp, and a device would be replaced for every program."""
     (tmp_path / "wav.scp").write_text("u u.wav\n")
@@ -390,7 +390,9 @@ def test_volumes_replace_only_a_file(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     before = sorted(os.listdir(tmp_path))
     with pytest.raises(DataDirError, match="is not a regular file: write the volumes to another file"):
-        perturb.perturb_volume(Printer("x", as_script=False), str(tmp_path), write_reco2vol=f"{tmp_path}/{name}")
+        perturb.perturb_volume(
+            Printer("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name) + "/" * name.endswith("/")
+        )
     assert (tmp_path / "wav.scp").read_text() == "u u.wav\n" and sorted(os.listdir(tmp_path)) == before
 
 
