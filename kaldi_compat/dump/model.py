@@ -499,7 +499,8 @@ class ExtractorComputer:
             raise ValueError("the audio is empty: remove the utterance")
         if len(wave.samples) > 1:
             logger.warning("%s: only the first of %d channels is used", audio.key, len(wave.samples))
-        self.counts["resampled"] += bool(extractor_rate and wave.sample_frequency != extractor_rate)
+        rate = extractor_rate or self.model.extractor.own_rate
+        self.counts["resampled"] += bool(rate and wave.sample_frequency != rate)
         return self._prepare(audio)
 
     def _prepare(self, audio: Audio) -> PreparedAudio:

@@ -42,6 +42,7 @@ class Extractor:
     # Compare the number of rows with the duration, because the object has declared ``frame_shift``.
     checks_rows: bool = False
     notes: tuple[str, ...] = ()  # Warnings for the user.
+    own_rate: int | None = None  # Rate in Hz to which the call resamples audio; None if it does not resample.
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ class OnnxSource(ExtractorSource):
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
         rate = None if frontend else DEFAULT_RATE
-        return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE)
+        return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE,
+                         own_rate=frontend.sampling_rate if frontend else None)  # fmt: skip
 
     def suggest_remedy(self, error: Exception) -> str:
         if "nvalid rank for input" not in str(error) and "nvalid dimensions for input" not in str(error):

@@ -519,6 +519,13 @@ def test_counts_of_an_extractor_start_at_zero_for_each_archive(data: Path, capsy
     assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
 
 
+def test_utterances_that_a_preset_resamples_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir()):
+        write_wav(path, audio(5000, seed=1), 8000)
+    assert kaldi_compat.dump(data, "campplus", nj=1).utterances == 4
+    assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
+
+
 def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_counted() -> None:
     digests = {"a": "1", "b": "1", "same": "1"}
     model._check_digests(digests, digests, "Scale", is_new=False)
