@@ -18,18 +18,20 @@ PACKAGES := $(foreach folder,$(wildcard packages/*/pyproject.toml),--editable $(
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-# The tests that `make test` skips because a library is not installed, one on a line.
+# The tests that `make test` skips because they are costly or a library is not installed, one on a line.
 SKIPPED := $(VENV)/skipped.txt
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
-.PHONY: demo test test-rest test-all test-product lint types unit generate docs wheels clean
+.PHONY: demo test test-rest test-all test-product lint types unit quick generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/examples/demo.sh demo
 
-test: lint types unit
+# mypy uses one core, and the tests use the others.
+test: lint
+	@$(MAKE) --no-print-directory -j 2 types unit
 
-# Installs libraries that take 1.5 GB more, and runs the tests that `make test` skipped without them.
+# Installs libraries that take 1.5 GB more, and runs the tests that `make test` skipped: costly tests, and those that need these libraries.
 test-rest: $(VENV)/test-all.stamp
 	@[ -e $(SKIPPED) ] || { echo "$(SKIPPED) is missing: run make test first, which lists the tests that it skips"; exit 1; }
 	if [ -s $(SKIPPED) ]; then $(PYTEST) @$(SKIPPED); fi
@@ -37,9 +39,12 @@ test-rest: $(VENV)/test-all.stamp
 test-all: test
 	$(MAKE) test-rest
 
-# The tests of io_ark and kaldi_compat, without those of packages/.
-test-product: lint types
-	$(PYTEST) tests
+# The quick tests of io_ark and kaldi_compat, without those of packages/.
+test-product: lint
+	@$(MAKE) --no-print-directory -j 2 types quick
+
+quick: $(VENV)/test.stamp
+	$(PYTEST) --skip-costly tests
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -49,7 +54,7 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy $(if $(PACKAGES),,-p io_ark -p kaldi_compat)
 
 unit: $(VENV)/test.stamp
-	$(PYTEST) --list-skipped=$(SKIPPED)
+	$(PYTEST) --skip-costly --list-skipped=$(SKIPPED)
 
 # What type checkers and ctypes read (*.pyi, signatures.txt); a test fails when it is stale.
 generate: $(VENV)/test.stamp

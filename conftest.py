@@ -34,6 +34,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 STARTED_IN = os.getcwd()
+COSTLY = "The test is costly."  # Reason of the tests that --skip-costly skips.
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 
 
@@ -56,7 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-supported", action="store_true", help="write what the tests of this run verified to docs/supported.md"
     )
-    parser.addoption("--list-skipped", metavar="FILE", help="write the tests that lack a library to FILE, for @FILE")
+    parser.addoption("--skip-costly", action="store_true", help="skip the tests that are marked as costly")
+    parser.addoption(
+        "--list-skipped", metavar="FILE", help="write the tests that are costly or lack a library to FILE, for @FILE"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,18 +89,20 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return None if HAS_TORCH else TorchlessModule.from_parent(parent, path=module_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not HAS_GPU:
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="This machine has no GPU."))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    reasons = {"gpu": None if HAS_GPU else "This machine has no GPU."}
+    reasons["costly"] = COSTLY if config.getoption("--skip-costly") else None
+    for item in items:
+        for marker, reason in reasons.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if (machine := config.getoption("--machine")) != "interpreter":
         terminalreporter.write_line(f"{machine}: {ptx_emulator.summary()}")
     if target := config.getoption("--list-skipped"):
-        missing = re.compile("could not import|not installed")
+        missing = re.compile(f"could not import|not installed|{COSTLY}")
         reports = terminalreporter.stats.get("skipped", [])
         names = {report.nodeid for report in reports if missing.search(str(report.longrepr))}
         Path(target).write_text("".join(f"{name}\n" for name in sorted(names)), "utf-8")

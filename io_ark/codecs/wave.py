@@ -356,11 +356,6 @@ class WaveScan:
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 
-def _make_scan(*, only_headers: bool) -> WaveScan | None:
-    """Return the reader of blocks, or None without the C library."""
-    return WaveScan(only_headers=only_headers) if NATIVE.in_use else None
-
-
 class _AudioCodec(Codec[T]):
     """Base class of codecs of audio. Archives contain whole wave files without a marker. There is no text format."""
 
@@ -386,7 +381,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         self.counts_samples = counts_samples
 
     def scan(self) -> Scan | None:
-        return None if self.counts_samples else _make_scan(only_headers=True)
+        return WaveScan(only_headers=True) if NATIVE.in_use and not self.counts_samples else None
 
     def read_single(self, source: Source) -> WaveInfo:
         header = _read_header_or_info(source, self.any_encoding)
@@ -470,7 +465,7 @@ class WaveCodec(_AudioCodec[Wave]):
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
     def scan(self) -> Scan | None:
-        return _make_scan(only_headers=False) if self.max_duration == math.inf else None
+        return WaveScan(only_headers=False) if NATIVE.in_use and self.max_duration == math.inf else None
 
     def part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:

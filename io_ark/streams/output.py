@@ -64,13 +64,13 @@ class WholeWrites:
         self.broken = broken
         self.reason = "an earlier write failed or was interrupted: the output is incomplete"
 
-    def check(self) -> None:
-        """Raise :class:`WriteError` if the output is broken."""
-        if self.broken:
-            raise WriteError(self.reason, file=self.name)
+    def refuse(self) -> NoReturn:
+        """Raise the :class:`WriteError` of a broken output."""
+        raise WriteError(self.reason, file=self.name)
 
     def __enter__(self) -> None:
-        self.check()
+        if self.broken:
+            self.refuse()
         self.broken = True
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
@@ -206,20 +206,25 @@ class Output(ClosedOnExit):
             if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
                 raw.close()
             return
+        if self.entry.broken:
+            self._is_broken = True
         if self._raw is not None:
+            close_raw = self._discard
             try:
-                self.entry.check()
                 if self._is_broken:
                     self._refuse()
                 self._send(b"")
-            except BaseException:
+                close_raw = self._finish
+            finally:
                 self._is_broken = True
-                self._release(self._discard)
-                raise
-            self._is_broken = True
-            self._release(self._finish)
+                self._raw = None
+                try:
+                    close_raw()
+                except (WriteError, PipeError):
+                    raise
+                except (OSError, ValueError) as error:
+                    self._raise_write_error(error)
             self._is_broken = False
-        self.entry.check()
         if self._is_broken:
             self._refuse()
 
@@ -232,20 +237,10 @@ class Output(ClosedOnExit):
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
 
-    def _release(self, close: Callable[[], None]) -> None:
-        """Close the stream with ``close`` and convert its errors."""
-        self._raw = None
-        try:
-            close()
-        except (OSError, ValueError) as error:
-            if isinstance(error, (WriteError, PipeError)):
-                raise
-            self._raise_write_error(error)
-
     def _refuse(self) -> NoReturn:
         """Raise the error of a write to an output that is broken, closed or opened in the parent process."""
         if self._is_broken:
-            raise WriteError(self.entry.reason, file=self.name)
+            self.entry.refuse()
         if self._raw is None:
             raise ClosedError("was written to after it was closed: open it again", file=self.name)
         raise ClosedError(

@@ -83,14 +83,16 @@ class WholeReads(Iterator[Any]):
         return guarded
 
     def __next__(self) -> Any:
-        if not self._is_over:  # The read was interrupted before it entered the context.
-            self.record_failure(None)
+        if self._error is None:
+            if self._is_over:
+                raise StopIteration
+            self.record_failure(None)  # The read was interrupted before it entered the context.
         self.check()
-        raise StopIteration
 
     def __enter__(self) -> None:
         self._is_over = False
-        self.check()
+        if self._error is not None:
+            self.check()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is None or kind is GeneratorExit:

@@ -65,7 +65,8 @@ def prepare_audio(
             )
         if shape[-1] == 0:
             raise AudioError(f"the audio is empty: samples of shape {shape}; leave out the utterance")
-        check_shape(shape, size, has_lengths=lengths is not None)
+        if len(shape) > 1 and lengths is None:
+            check_shape(shape, size)
     ends = None
     if lengths is not None:
         ends = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)

@@ -25,18 +25,19 @@ MAX_INTEGER = 1 << 16  # Largest integer of 16-bit audio, with room for the sum 
 _warned: set[str] = set()
 
 
-def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = False) -> None:
-    """Raise an error if the shape of audio looks like (T, channels) instead of (B, T).
+def check_shape(shape: Sequence[int], window_size: int) -> None:
+    """Raise an error if the shape of a batch looks like (T, channels) instead of (B, T).
+
+    Call this only for a batch without lengths, because lengths confirm that the last axis is time.
 
     Args:
-        shape: shape of the audio. The last axis must be time.
+        shape: shape of the batch. The last axis must be time.
         window_size: samples per frame.
-        has_lengths: True if the caller passes lengths, which confirm that the last axis is time.
 
     Raises:
         AudioError: the last axis is shorter than a frame, and the axis before it is not.
     """
-    if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
+    if 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
         raise AudioError(
             f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {samples}, and a frame has {window_size}: "
@@ -246,7 +247,8 @@ class AudioFeature:
         """
         check_samples(samples)
         if not recorded.traced:
-            check_shape(samples.shape, self.size, has_lengths=lengths is not None)
+            if samples.ndim > 1 and lengths is None:
+                check_shape(samples.shape, self.size)
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:

@@ -34,7 +34,7 @@ _broken: WeakSet[Any] = WeakSet()
 def check_whole(stream: Any) -> None:
     """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
     if stream in _broken:
-        WholeWrites(name_of_stream(stream), broken=True).check()
+        WholeWrites(name_of_stream(stream), broken=True).refuse()
 
 
 def mark_broken(stream: Any) -> None:

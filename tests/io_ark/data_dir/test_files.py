@@ -808,7 +808,8 @@ def test_line_without_a_key_in_a_file_to_divide_is_named(
         run("split_data.sh", str(data), "2")
 
 
-def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path) -> None:
+def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: name)
     data = small(tmp_path / "data", text="a x\nc z\n", utt2dur="a 1\nb 2\nc 3\n")
     run("perturb_data_dir_speed_3way.sh", str(data), str(tmp_path / "out"))
     assert keys(tmp_path / "out/utt2spk") == keys(tmp_path / "out/text") == keys(tmp_path / "out/wav.scp")
