@@ -73,6 +73,7 @@ def run(tmp_path: Path, *parts: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("system", [WINDOWS, MACOS], ids=["windows", "macos"])
 def test_every_module_imports(system: str, tmp_path: Path) -> None:
     # Python's own modules are imported before: only ours are tested.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -143,3 +144,13 @@ def test_classes_of_a_package_have_names_of_their_own() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault((place.partition("/")[0], node.name), []).append(place)
     assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
+
+
+def test_costly_tests_are_skipped_on_demand_and_listed_for_later(tmp_path: Path) -> None:
+    module = "tests/kaldi_compat/cli/test_info.py"
+    options = ["--skip-costly", f"--list-skipped={tmp_path / 'skipped'}", "-k", "shell", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", module, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 skipped" in done.stdout, done.stdout
+    listed = (tmp_path / "skipped").read_text("utf-8").split()
+    assert listed == [f"{module}::test_programs_that_a_shell_would_run_are_named"]

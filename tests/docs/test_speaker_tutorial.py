@@ -17,6 +17,7 @@ PAGE = DOCS / "tutorials" / "speaker_verification.md"
 PROGRAMS = Path(sys.executable).parent
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(
     shutil.which("bash") is None or not (PROGRAMS / "ivector-plda-scoring").exists(), reason="needs bash and programs"
 )

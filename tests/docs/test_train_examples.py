@@ -33,6 +33,7 @@ def train(corpus: Path, folder: Path) -> list[torch.Tensor]:
     return list(example("train_both").main(corpus, f"scp:{corpus}/ali.scp", folder, **options).parameters())
 
 
+@pytest.mark.costly
 def test_an_interrupted_run_ends_like_an_undisturbed_one(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +65,7 @@ def run_rank(rank: int, port: int, corpus: Path, folder: Path, results: Any) -> 
         torch.distributed.destroy_process_group()
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without torch.distributed")
 def test_ranks_end_with_the_same_network(corpus: Path, tmp_path: Path) -> None:
     with socket.socket() as free:

@@ -15,6 +15,7 @@ from tests.support.type_checks import ROOT, examples_of_pages, in_one_run, mypy_
 pytestmark = pytest.mark.skipif(np.__version__ < "2", reason="NumPy 1 wants arguments of the type ndarray")
 
 
+@pytest.mark.costly
 @in_one_run
 def test_mypy_accepts_every_example() -> None:
     pages = {f"{page}.py" for page in examples_of_pages()}

@@ -14,6 +14,7 @@ from io_ark.codecs.kinds import Kind
 from tests.support.type_checks import USER_CODE_IO_ARK, in_one_run, mypy_report, wrong_lines
 
 
+@pytest.mark.costly
 @in_one_run
 def test_mypy_accepts_and_refuses_user_code() -> None:
     errors = mypy_report()[USER_CODE_IO_ARK.name]

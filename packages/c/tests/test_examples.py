@@ -52,6 +52,7 @@ def test_programs_compile_without_warnings(tmp_path: Path, path: Path, compiler:
     compiled(tmp_path, path, "-std=c99", "-fsyntax-only", *WARNINGS, compiler=compiler)
 
 
+@pytest.mark.costly
 def test_wave_file_to_features(examples: dict[str, Path]) -> None:
     program = examples["wav_to_fbank"]
     wave = FOLDER.parents[1] / "reference_data" / "inputs" / "wav" / "speech16k.wav"
@@ -143,6 +144,7 @@ def test_errors_name_the_word(examples: dict[str, Path], tmp_path: Path, words: 
         assert ended.returncode == 1 and f": {reason}" in ended.stderr and ended.stderr.count("\n") == 1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_examples_of_the_readme_compile(tmp_path: Path, language: str) -> None:
     blocks = re.findall("```c\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
@@ -168,6 +170,7 @@ def test_samples_from_standard_input(examples: dict[str, Path]) -> None:
         assert found.tobytes() == exact_features(scaled, speech()[:count]).tobytes()
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
 def test_rust(tmp_path: Path) -> None:
     compiled(tmp_path, FOLDER / "kaldi_features.c", "-O2", "-c")
@@ -185,6 +188,7 @@ def graded(example: list[str]) -> list[str]:
     return [result.grade for result in card.results]
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no CMake")
 def test_installed_library_is_found_by_pkg_config(tmp_path: Path) -> None:
     for command in (["cmake", "-S", FOLDER, "-B", "build", f"-DCMAKE_INSTALL_PREFIX={tmp_path}/installed",

@@ -325,6 +325,7 @@ def test_lines_of_configuration_files_are_read_as_by_kaldi(
         assert (ours.num_mel_bins, ours.snip_edges) == result
 
 
+@pytest.mark.costly
 def test_null_pointers_are_a_status_or_allowed(tmp_path: Path) -> None:
     program = compiled(tmp_path, NULLS, "-std=c99", "-O0", *WARNINGS, *SANITIZERS, compiler=COMPILERS[-1])
     ended = subprocess.run([program], capture_output=True, text=True)
@@ -526,6 +527,7 @@ def test_no_other_library_is_needed(header: Header) -> None:
     assert set(listed) - {"U"} - of_test <= {"memcpy", "memmove", "memset", "strcmp", "_GLOBAL_OFFSET_TABLE_"}
 
 
+@pytest.mark.costly
 def test_programs_of_the_kit_are_graded_as_equal_in_all_bits(tmp_path: Path) -> None:
     program = compiled(tmp_path, FOLDER / "conform.c", "-std=c99", "-O2", *WARNINGS)
     ended = subprocess.run([program, KIT], capture_output=True, text=True)

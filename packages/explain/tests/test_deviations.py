@@ -117,6 +117,7 @@ def test_explanation_names_what_was_changed(change: Callable[[Any], Any], words:
     assert "masked" not in str(found) or "masked" in words
 
 
+@pytest.mark.costly
 def test_changed_value_is_named_and_the_options_are_facts() -> None:
     array = FBANK.copy()
     array[60, 4] += 1

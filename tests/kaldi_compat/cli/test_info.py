@@ -8,6 +8,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 from kaldi_compat import native
 
 
@@ -32,6 +34,7 @@ def test_engines_are_the_ones_that_compute() -> None:
     )
 
 
+@pytest.mark.costly
 def test_programs_that_a_shell_would_run_are_named(tmp_path: Path) -> None:
     ours = Path(sys.executable).parent
     assert run_info(PATH=f"{ours}:{os.environ['PATH']}")["programs"] == f"these are first on PATH, in {ours}"

@@ -139,6 +139,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
 SOURCES = [path for package in build.PACKAGES for path in build.sources_of(package)]
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 @pytest.mark.parametrize("level", build.LEVELS)
 # What is used uninitialized shows when a compiler optimizes, which takes half a minute.

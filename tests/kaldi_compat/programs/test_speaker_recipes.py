@@ -122,6 +122,7 @@ def normalized(vectors: Array) -> Array:
     return np.asarray(vectors * (np.sqrt(vectors.shape[1]) / np.linalg.norm(vectors, axis=1, keepdims=True)))
 
 
+@pytest.mark.costly
 def test_stages_of_voxceleb_give_the_rate_of_the_python_functions(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     corpus = Corpus()
@@ -142,6 +143,7 @@ def test_stages_of_voxceleb_give_the_rate_of_the_python_functions(tmp_path: Path
     assert percent == float(f"{100 * eer([scores[i, j] for i, j in pairs], labels):.4g}")
 
 
+@pytest.mark.costly
 def test_stages_of_sre16_with_adaptation_give_the_rate_of_the_python_functions(
     tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -269,6 +269,7 @@ def test_front_ends_can_be_exported_with_any_length(name: str) -> None:
     torch.testing.assert_close(features[0, :count], expected[0, :count], rtol=0, atol=1e-3)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(
     not hasattr(torch.compiler, "is_compiling"), reason="PyTorch 2.3 is the first that says that it compiles"
 )

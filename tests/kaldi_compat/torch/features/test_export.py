@@ -43,6 +43,7 @@ def assert_same_for_any_length(other: Any, module: nn.Module, case: Case, length
         assert_close(other(x), module(x))
 
 
+@pytest.mark.costly
 @cases("torch.compile(fullgraph=True), dynamic length", slow=LONG_GRAPHS)
 def test_compile(case: Case) -> None:
     torch._dynamo.reset()
@@ -80,6 +81,7 @@ def test_dithering(case: Case) -> None:
         assert abs(float(once.mean() - module(x).mean())) < 0.1
 
 
+@pytest.mark.costly
 @cases("torch.compile with Inductor", of=SPECTRAL[:1])
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there was no C++ compiler")
 def test_inductor(case: Case) -> None:
@@ -99,6 +101,7 @@ for module in (Fbank(dither=0.0), Frontend("zipformer")):
 """
 
 
+@pytest.mark.costly
 def test_first_call_of_a_process_compiles() -> None:
     # The first look-up of the C library used to be a part of the graph.
     done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True)
@@ -111,6 +114,7 @@ def exported(case: Case) -> torch.export.ExportedProgram:
     return torch.export.export(case.make(), (example,), dynamic_shapes=({0: AUTO, 1: AUTO},))
 
 
+@pytest.mark.costly
 @cases("torch.export, dynamic batch size and length", group="export", slow=LONG_GRAPHS)
 def test_export(case: Case) -> None:
     module = case.make()

@@ -62,6 +62,7 @@ assert (fbank(x) - before).abs().max() < 1e-5
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "setting",
     [
