@@ -211,10 +211,10 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
 
 
-def bins(points: int, power: float, scale: float, *, mode: str = "reflect") -> Any:
+def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH) -> Any:
     """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric")."""
     around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
-    padded = np.pad(SPEECH * scale, around, mode=mode)  # type: ignore[call-overload]
+    padded = np.pad(speech * scale, around, mode=mode)  # type: ignore[call-overload]
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)
     return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
 
@@ -247,6 +247,7 @@ NARROW = Fbank(num_mel_bins=96, dither=0.0, use_log_fbank=False, sample_frequenc
                allow_empty_bins=True)  # fmt: skip
 COSINES = np.cos(np.pi / 23 * np.outer(np.arange(23) + 0.5, np.arange(13))) * (2 / 23) ** 0.5
 COSINES = COSINES * (1 + 11 * np.sin(np.pi / 22 * np.arange(13))) * np.array([0.5**0.5] + [1.0] * 12)
+SILENT = np.where(np.arange(len(SAMPLES)) // 4000 % 3 == 1, 0, SAMPLES)
 SLANEY = compute_librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
@@ -255,6 +256,10 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "decibels below the largest": (
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
                            melodb.max() - 80), SAMPLES, 16000,
+        ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
+    "decibels below the largest, with digital silence": (
+        lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768, speech=SILENT) @ SLANEY, 1e-10)),
+                           melodb.max() - 80) - melodb.max(), SILENT, 16000,
         ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
     "Whisper with Kaldi's edges": (
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
