@@ -860,3 +860,26 @@ def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:
         for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
     ]
     assert found == [0, 1, 1, 0]
+
+
+@in_time
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("feature", [Fbank(num_mel_bins=80, dither=0.0), Mfcc(dither=0.0)], ids=["fbank", "mfcc"])
+def test_level_at_which_audio_was_clipped_is_found(feature: Any, share: float) -> None:
+    level = round(float(np.quantile(np.abs(SPEECH), 1 - share)))
+    found = explain(feature(np.clip(SAMPLES, -level, level)), SAMPLES, 16000)
+    assert found.verdict == "explained" and f"samples clipped to {level}: largest difference" in str(found), str(found)
+
+
+@in_time
+def test_level_of_clipped_floats_is_found() -> None:
+    floats = SPEECH.astype(np.float32)
+    found = explain(FBANK(np.clip(floats, -1234.56, 1234.56)), floats, 16000)
+    assert found.verdict == "explained" and "samples clipped to 1234.5" in str(found), str(found)
+
+
+def test_features_of_unclipped_audio_are_not_explained_by_clipped_audio() -> None:
+    level = int(np.quantile(np.abs(SPEECH), 0.9))
+    found = explain(FBANK(SAMPLES), np.clip(SAMPLES, -level, level), 16000)
+    assert found.verdict == "not explained"
+    assert "samples at its extremes; if the features are of unclipped audio, nothing can match" in str(found)
