@@ -19,7 +19,8 @@ import io_ark
 from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
-from io_ark.cli.formats import Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
+from io_ark.cli.formats import FORMATS, Put, Settings, Write, find_format, is_manifest, refuse_unsupported_ending
+from io_ark.cli.lhotse_arrays import refuse_source
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError, WriteError
 from io_ark.specifier import is_url, parse_wspecifier
@@ -56,6 +57,8 @@ def convert(arguments: argparse.Namespace) -> int:
             refuse_unsupported_ending(arguments.target)
     written = _make_wspecifier(arguments.target) if write is None else arguments.target
     refuse_overwriting(written, [parse_table(arguments.source) if source is None else arguments.source])
+    if source is not None and target is FORMATS["lhotse"]:
+        refuse_source(Path(arguments.source), Path(f"{arguments.target}_storage"))
     return _convert_values(arguments, values, write)
 
 

@@ -56,7 +56,7 @@ def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables.
 
     Return the exit status: 0 if both tables have the same keys and no entry differs by more than the tolerance,
-    otherwise 1. An entry that cannot be read or compared counts as a difference.
+    otherwise 1. An entry that cannot be read or compared counts as a difference, also if only one table has its key.
 
     Raises:
         SpecifierError: both tables are standard input.
@@ -71,10 +71,16 @@ def diff(arguments: argparse.Namespace) -> int:
     compared = equal = close = 0
     unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
+    unreadable: list[str] = []  # Errors of entries without a partner. Errors of pairs are in `differing`.
     worst = Difference("")
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
-            unpaired[arguments.second if one is None else arguments.first].append(key)
+            alone = one or other
+            assert alone is not None
+            if alone.error is not None:
+                unreadable.append(str(alone.error))
+            if not alone.is_invalid_line:
+                unpaired[arguments.second if one is None else arguments.first].append(key)
             continue
         compared += 1
         if error := one.error or other.error:
@@ -89,7 +95,7 @@ def diff(arguments: argparse.Namespace) -> int:
             equal += 1
         else:
             close += 1
-    differs = bool(differing or any(unpaired.values()))
+    differs = bool(differing or unreadable or any(unpaired.values()))
     if arguments.json:
         print_json(
             {
@@ -99,6 +105,7 @@ def diff(arguments: argparse.Namespace) -> int:
                 "tolerance": arguments.tolerance,
                 "only_in_first": unpaired[arguments.first],
                 "only_in_second": unpaired[arguments.second],
+                "unreadable": unreadable,
                 "differing": differing,
             }
         )
@@ -107,12 +114,14 @@ def diff(arguments: argparse.Namespace) -> int:
         if keys:
             listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
             print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {listed}", "yellow"))
-    for difference in differing[:MAX_SHOWN]:
-        print(_format_difference(difference))
-    if len(differing) > MAX_SHOWN:
-        print(f"... and {len(differing) - MAX_SHOWN} more")
+    lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
+    lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
+    print(*lines, sep="\n", end="\n" * bool(lines))
+    if remaining := len(unreadable) + len(differing) - len(lines):
+        print(f"... and {remaining} more")
     within = f", {close} within the tolerance" if arguments.tolerance else ""
-    print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
+    failed = f", {len(unreadable)} unreadable" if unreadable else ""
+    print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different{failed}")
     if worst.largest:
         print(f"largest difference: {worst.largest:.6g} ({escape(worst.key)}, at {list(worst.place)})")
     elif differing:
@@ -137,12 +146,16 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
-    tables with the same order need little memory. Entries with the same key are paired in order.
+    tables with the same order need little memory. Entries with the same key are paired in order. Invalid lines of
+    script files have no partners.
     """
     waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
             if entry is None:
+                continue
+            if entry.is_invalid_line:
+                yield (entry.key, None, entry) if side else (entry.key, entry, None)
                 continue
             partners = waiting[1 - side].pop(entry.key, [])
             if partners[1:]:

@@ -56,6 +56,11 @@ class StoredEntry:
     single: bool = False  # True if the file is a single object and not a table.
 
     @property
+    def is_invalid_line(self) -> bool:
+        """True for a line of a script file whose key or rxfilename is missing."""
+        return not self.key and self.error is not None and not self.single
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape (rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, else ()."""
         value = getattr(self.value, "samples", self.value)
@@ -144,7 +149,7 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield StoredEntry("", source.name, recording.stored, error=error)
+            yield StoredEntry("", source.name, recording.stored, error=error, single=True)
         else:
             yield StoredEntry("", source.name, recording.stored, value, single=True)
         return

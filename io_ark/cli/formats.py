@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
+from io_ark.cli.lhotse_arrays import check_storage, move_arrays, name_array, remove_arrays
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
@@ -38,6 +39,7 @@ from io_ark.streams.unfinished import (
     OtherFileError,
     choose_temporary_name,
     is_replaceable,
+    list_unfinished,
     put_in_place,
     remove_files,
     remove_unfinished,
@@ -540,18 +542,16 @@ def _check_place(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and the folder of the arrays. Both get their names when they are complete.
-
-    While arrays with the same names are replaced, there is no manifest, because it would describe other arrays.
-    """
+    """Write a manifest and the folder of the arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
     lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(f"{path.name}_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
-    if storage.exists() and not storage.is_dir():
-        raise OpenError("is not a folder, but the arrays need this name: rename the file", file=str(storage))
+    check_storage(storage)
+    # Conversions that were killed have left arrays that no manifest names. Their temporary folders hold the manifests.
+    remove_arrays(storage, list_unfinished(storage), path)
     for target in (storage, path):
         _remove_unfinished(target)
     new = choose_temporary_name(storage)
@@ -574,30 +574,21 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                         duration=round(len(array) * settings.frame_shift, 6),
                         storage_type=arrays.name,
                         storage_path=str(storage),
-                        storage_key=arrays.write(encode_file_name(key), array),
+                        storage_key=arrays.write(name_array(encode_file_name(key), array), array),
                         recording_id=key,
                         channels=0,
                     )
                 )
 
             yield put
-        path.unlink(missing_ok=True)
-        _move_files(new / storage.name, storage)
+        if path.exists():  # If this conversion is killed, the next one removes the arrays that only this copy names.
+            shutil.copyfile(path, new / f"replaced-{path.name}")
+        move_arrays(new / storage.name, storage)
+        synchronize(unfinished)
         put_in_place(unfinished, path)
     finally:
+        remove_arrays(storage, [new], path)
         remove_files(new)
-
-
-def _move_files(source: Path, target: Path) -> None:
-    """Move the files of a folder tree to another folder. Links in the target are replaced, not followed."""
-    if target.is_symlink() or not target.is_dir():
-        target.unlink(missing_ok=True)
-        target.mkdir()
-    for path in list(source.iterdir()):
-        if path.is_dir():
-            _move_files(path, target / path.name)
-        else:
-            path.replace(target / path.name)
 
 
 @contextlib.contextmanager

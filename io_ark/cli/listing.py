@@ -68,7 +68,7 @@ def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]
                 print_json(convert_entry(entry))
             else:
                 print(format_entry(entry))
-            if entry.single:
+            if entry.single and entry.error is None:
                 print(f"{name}: is a single object, not a table: print it with `ark show {name}`", file=sys.stderr)
                 break
         else:

@@ -82,8 +82,13 @@ def remove_unfinished(path: Path, *, own: bool = False) -> int:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
         own: also remove the temporary files of this process.
     """
+    return sum(map(_remove_abandoned, list_unfinished(path, own=own)))
+
+
+def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
+    """Return the temporary files that :func:`remove_unfinished` removes."""
     places = {resolve_place(path), resolve_place(path, follow=True)}
-    return sum(clear_directory(place.parent, place.name + TEMPORARY, own=own) for place in places)
+    return [left for place in places for left in _list_abandoned(place.parent, place.name + TEMPORARY, own)]
 
 
 def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
@@ -96,10 +101,20 @@ def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> i
         start: only remove files whose names begin with this string.
         own: also remove the temporary files of this process.
     """
+    return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
+
+
+def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
+    """Return the abandoned temporary files in a directory whose names begin with ``start``."""
     if not directory.is_dir():
-        return 0
+        return []
     temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
-    return sum(_restore(path) or remove_files(path) for path in temporary if _is_abandoned(path, own))
+    return [path for path in temporary if _is_abandoned(path, own)]
+
+
+def _remove_abandoned(path: Path) -> bool:
+    """Remove an abandoned temporary file, or give a replaced folder its name back."""
+    return _restore(path) or remove_files(path)
 
 
 def _restore(path: Path) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.text import escape
+from kaldi_compat.cli.command_line import CommonOptions
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 from kaldi_compat.dump.arguments import is_feature, list_flags, parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
@@ -56,7 +57,7 @@ from kaldi_compat.dump.workers import (
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
-from kaldi_compat.options.config import find_flag, normalize
+from kaldi_compat.options.config import find_flag, get_flags, normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
@@ -209,6 +210,9 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         OptionError: the options are invalid.
         DumpError: the job cannot be run or resumed.
     """
+    if any(value and normalize(key) in ("help", "version") for key, value in options.items()):
+        advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
+        raise OptionError(f"help and version are not options of a call from Python: {advice}")
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
     is_swapped = is_folder and is_feature(data)
     require(not is_swapped, f"{data!r} is a feature: pass the data directory first, and the feature second")
@@ -223,11 +227,10 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     with with_keywords(), COMMANDS.allowed():
         if not extractor and options.keys().isdisjoint(SOURCES):
             for key in options:  # A misspelled option may be the extractor's.
-                find_flag(list_flags(), key)
+                find_flag(list_flags() | get_flags(CommonOptions), key)
             raise OptionError("no extractor is given: pass a feature, a preset, package.module:name, or an object")
         job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
-        if isinstance(job, str):
-            raise OptionError("help and version are not options of a call from Python: call help(kaldi_compat.dump)")
+        assert not isinstance(job, str), "only help and version, which are refused above, result in text"
         return run(replace(job, extractor=extractor if is_object else None))
 
 
@@ -239,13 +242,16 @@ def spell_as_keywords(message: str) -> str:
 
     >>> spell_as_keywords("--per-speaker needs it: start again without --resume, or with --seed=3")
     'per_speaker=True needs it: start again without resume=True, or with seed=3'
+    >>> spell_as_keywords("there is no option --x: --help lists all options")
+    'there is no option x: kaldi-compat dump --help lists all options'
     """
 
     def spell_flag(flag: re.Match[str]) -> str:
         is_switch = isinstance(getattr(OWN_FLAGS.get(flag[1]), "default", ""), bool) and not flag[2]
         return flag[1].replace("-", "_") + ("=True" if is_switch else flag[2])
 
-    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)(=?)", spell_flag, message)
+    message = message.replace(": --help lists", ": kaldi-compat dump --help lists")
+    return re.sub(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)(=?)", spell_flag, message)
 
 
 @contextlib.contextmanager

@@ -78,7 +78,11 @@ def compute_librosa_filters(
         bins = bins * F32(sample_frequency / points)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     inside = (bins > left) & (bins < right)
-    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce num_bins")
+    require(
+        bool(inside.any(0).all()),
+        f"num_bins={num_bins} from {low_freq:g} to {top:g} Hz is too many for {points} FFT points: use fewer bins "
+        "(at least 3), a wider band or a longer FFT",
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
         if norm:

@@ -139,8 +139,9 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     empty = np.flatnonzero(~inside.any(0))
     if len(empty) and not options.allow_empty_bins:
         raise OptionError(
-            f"num_mel_bins={num_bins} is too many for {points} FFT points: mel bin {empty[0]} holds no bin of the FFT; "
-            "reduce num_mel_bins, increase frame_length, or pass allow_empty_bins=True, as torchaudio does"
+            f"num_mel_bins={num_bins} from {low:g} to {high:g} Hz is too many for {points} FFT points: mel bin "
+            f"{empty[0]} holds no bin of the FFT; use fewer mel bins (at least 3), a wider band or longer frames, or "
+            "pass allow_empty_bins=True, as torchaudio does"
         )
     weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
     if options.debug_mel:

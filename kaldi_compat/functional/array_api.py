@@ -6,7 +6,8 @@ on any device. Does not import torch unless a tensor is passed. Features have th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 if TYPE_CHECKING:
     import torch
 
+Result = TypeVar("Result")
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 """A NumPy array or a torch tensor. Functions return the type of their argument."""
 
@@ -110,6 +112,21 @@ def refuse_export_of_noise(x: Any) -> None:
         "the noise of a KaldiRandom cannot be exported or traced, because every call of the exported model would add "
         "the same noise: pass generator=None or a torch.Generator",
     )
+
+
+def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a function that ``torch.compile`` calls, as the interpreter does, instead of compiling it.
+
+    A function that draws from a :class:`KaldiRandom` must be called, because the compiler would replace its NumPy
+    operations with torch operations, which lack additions of unsigned integers.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return function
+    import torch as torch_module  # The import is fast, because the compiler has imported torch.
+
+    torch: Any = torch_module
+    # torch.jit.trace refuses functions of torch._dynamo.
+    return function if torch.jit.is_tracing() else torch.compiler.disable(function)
 
 
 def astype(x: Array, dtype: Any) -> Array:

@@ -138,12 +138,12 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     >>> normalize_warps([1, 1.5], (2, 16000)), normalize_warps(1, (2, 16000))
     ((1.0, 1.5), 1.0)
     """
-    if isinstance(vtln_warp, (float, int)):
-        return float(vtln_warp)
     try:
+        if isinstance(vtln_warp, (float, int)):
+            return float(vtln_warp)
         values = vtln_warp.tolist() if hasattr(vtln_warp, "tolist") else vtln_warp
         factors = np.asarray(values, np.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
     if factors.ndim == 0:
         return float(factors)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import convert_number
 
 Scores = npt.NDArray[Any]
 Labels = Sequence[Any] | npt.NDArray[Any]
@@ -63,11 +64,14 @@ def min_dcf(
     >>> min_dcf([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], [1, 1, 1, 0, 0, 0], p_target=0.5)
     0.3333333333333333
     """
+    p_target, c_miss, c_fa = (
+        convert_number(name, value) for name, value in (("p_target", p_target), ("c_miss", c_miss), ("c_fa", c_fa))
+    )
     if not 0 < p_target < 1:
         raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
     if not (0 < c_miss < np.inf and 0 < c_fa < np.inf):
         raise OptionError(f"c_miss and c_fa must be above 0 and finite, not {c_miss:g} and {c_fa:g}")
-    miss_cost, false_alarm_cost = float(c_miss) * float(p_target), float(c_fa) * (1 - float(p_target))
+    miss_cost, false_alarm_cost = c_miss * p_target, c_fa * (1 - p_target)
     if min(miss_cost, false_alarm_cost) < sys.float_info.min:
         raise OptionError(
             "c_miss * p_target or c_fa * (1 - p_target) is too small: multiply both costs by the same number"
@@ -101,9 +105,13 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
     try:
+        if values.dtype.kind == "c":  # NumPy would discard the imaginary parts.
+            raise TypeError
         values = values if values.dtype.kind == "f" else values.astype(np.float64)
     except (TypeError, ValueError):
         raise OptionError("a score is not a number: pass the scores first, and the labels second") from None
+    except OverflowError:
+        raise OptionError("a score is an integer that is too large for a float: pass scores below 1e308") from None
     is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(

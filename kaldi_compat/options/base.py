@@ -229,6 +229,20 @@ def _convert_value(kind: type[Any], value: Any) -> Any:
     return value if kind is str and isinstance(value, str) else None
 
 
+def convert_number(name: str, value: Any) -> float:
+    """Return the argument ``name`` as a float.
+
+    Raises:
+        OptionError: the value is not a number, or is an integer that is too large for a float.
+    """
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise OptionError(f"{name} must be a number, not {_format_wrong_value(value)}")
+
+
 def _format_wrong_value(value: Any) -> str:
     """Format a value of a wrong type. Python cannot convert integers of more than 4,300 digits to strings."""
     bits = value.bit_length() if isinstance(value, int) else 0

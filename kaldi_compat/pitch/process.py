@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     is_traced_or_differentiated,
     refuse_export_of_noise,
+    run_eagerly,
     sum_cumulatively,
 )
 from kaldi_compat.functional.batches import check_features, mask_frames
@@ -125,7 +127,8 @@ def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
     draws: Array
     if isinstance(generator, KaldiRandom):
         refuse_export_of_noise(frames)
-        draws = convert_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
+        noise = run_eagerly(generator.gauss)(math.prod(frames.shape))
+        draws = convert_like(noise.reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
         numpy_generator = np.random.default_rng() if generator is None else generator
         if not isinstance(numpy_generator, np.random.Generator):

@@ -55,11 +55,13 @@ extern "C" {
     X(KF_ERROR_ODD_FFT, "the FFT must have an even number of points: change frame_length or set round_to_power_of_two")        \
     X(KF_ERROR_MEL_RANGE, "low_freq and high_freq must lie, in this order, between 0 and half of sample_frequency")            \
     X(KF_ERROR_MEL_BINS,                                                                                                       \
-      "a mel bin holds no bin of the FFT: reduce num_mel_bins, increase frame_length, or set allow_empty_bins")                \
-    X(KF_ERROR_VTLN, "vtln_low and vtln_high, also warped by vtln_warp, must lie in order between low_freq and high_freq")     \
+      "a mel bin holds no bin of the FFT: use fewer mel bins, a wider band or longer frames, or set allow_empty_bins")         \
+    X(KF_ERROR_VTLN,                                                                                                           \
+      "vtln_warp must be positive; vtln_low and vtln_high, also warped by it, must lie in order between low_freq and high_freq") \
     X(KF_ERROR_CEPSTRA, "num_ceps must be 1 to num_mel_bins (MFCC) or lpc_order + 1 (PLP), cepstral_lifter 0 or not near it")  \
     X(KF_ERROR_STEPS, "these steps exclude each other: low frame rate goes without stack_frames and steps of utterances")      \
-    X(KF_ERROR_STATISTICS, "the model's statistics are missing or do not fit: set shift and scale, or statistics to NULL")     \
+    X(KF_ERROR_STATISTICS,                                                                                                     \
+      "the model's statistics are missing, not finite or do not fit the columns: set shift and scale, or statistics to NULL")  \
     X(KF_ERROR_MEMORY, "there is less memory than the front end needs: pass as many bytes as kf_size() says")                  \
     X(KF_ERROR_BUFFER, "the output has too little room: pass as many rows as kf_rows() or kf_ready() says")                    \
     X(KF_ERROR_EMPTY, "the audio has no samples: check where it comes from")                                                   \
@@ -67,7 +69,10 @@ extern "C" {
     X(KF_ERROR_STREAM, "a step needs the whole utterance: use kf_compute(), or leave the step out")                            \
     X(KF_ERROR_BUILD,                                                                                                          \
       "the arithmetic is not IEEE 754's: compile with -ffp-contract=off and without fast math, round to nearest, keep denormals") \
-    X(KF_ERROR_FFT, "double_precision and shorten_frame need an FFT of a power of two: set round_to_power_of_two")
+    X(KF_ERROR_FFT, "double_precision and shorten_frame need an FFT of a power of two: set round_to_power_of_two")             \
+    X(KF_ERROR_FEW_MEL_BINS, "num_mel_bins must be 3 or more: increase it")                                                    \
+    X(KF_ERROR_SIZE,                                                                                                           \
+      "the tables or the rows are too large: reduce num_mel_bins, frame_length, lpc_order, delta_order or the stacked frames")
 #define KF__STATUS_NAME(name, text) name,
 typedef enum kf_status { KF_STATUSES(KF__STATUS_NAME) KF_NUM_STATUSES } kf_status;
 
@@ -92,14 +97,14 @@ typedef struct kf_options {
     float preemphasis_coefficient; /* 0 to 1; 0.97 */
     float dither;                  /* standard deviation of Kaldi's noise; 1, and 0 in presets */
     float blackman_coeff;          /* constant term of the Blackman window; 0.42 */
-    float waveform_scale;          /* factor on the samples; 1 */
+    float waveform_scale;          /* factor on the samples, positive; 1 */
     float full_scale;         /* floats of full amplitude: 32768, Kaldi's scale, or 1. 16-bit samples are converted to it */
     int32_t window_type;      /* KF_POVEY */
     int32_t remove_dc_offset; /* subtract the mean of each frame; 1 */
     int32_t round_to_power_of_two; /* pad frames with zeros to a power of two; 1 */
     int32_t snip_edges;            /* only frames that lie wholly in the audio; 0 reflects it at its ends; 1 */
     /* Mel bins: all but spectrograms. */
-    int32_t num_mel_bins;     /* 23 */
+    int32_t num_mel_bins;     /* 3 or more; 23 */
     float low_freq;           /* Hz; 20 */
     float high_freq;          /* Hz; 0 or less is an offset from the Nyquist frequency; 0 */
     float vtln_low;           /* Hz; 100 */
@@ -133,22 +138,22 @@ typedef struct kf_options {
     int32_t cmn_center;             /* center the window on the frame; 0 */
     int32_t keep_voiced;            /* keep the frames that Kaldi's compute-vad finds voiced before the normalization; 0 */
     float vad_energy_threshold;     /* 5 */
-    float vad_energy_mean_scale;    /* 0.5 */
-    float vad_proportion_threshold; /* 0.6 */
+    float vad_energy_mean_scale;    /* not negative; 0.5 */
+    float vad_proportion_threshold; /* between 0 and 1; 0.6 */
     int32_t vad_frames_context;     /* 0 */
     int32_t utterance_cmvn;         /* subtract the mean of the utterance, in double precision; 0 */
     int32_t utterance_norm_vars;    /* also divide by the standard deviation of the utterance; 0 */
     int32_t utterance_unbiased;     /* divide sums of squares by frames - 1; 0 */
-    int32_t delta_order;            /* append deltas, deltas of deltas and so on, like torchaudio; 0 */
-    double utterance_epsilon;       /* added to the variance; 0 */
-    int32_t delta_window;           /* frames on each side; 2 */
-    int32_t lfr_stack;              /* low frame rate: neighboring frames in a row; 1 */
-    int32_t lfr_stride;             /* frames from one row to the next; 1 */
-    int32_t stack_frames;           /* frames in a row, each used once; 1 */
+    int32_t delta_order;            /* append deltas, deltas of deltas and so on, like torchaudio, up to order 999; 0 */
+    double utterance_epsilon;       /* added to the variance, not negative; 0 */
+    int32_t delta_window;           /* frames on each side, 1 to 999; 2 */
+    int32_t lfr_stack;              /* low frame rate: neighboring frames in a row, 1 to 999; 1 */
+    int32_t lfr_stride;             /* frames from one row to the next, 1 to 999; 1 */
+    int32_t stack_frames;           /* frames in a row, each used once, 1 to 999; 1 */
     int32_t pad_frames;             /* cut or pad the utterance to this number of rows; 0 does neither */
     int32_t num_statistics;         /* columns of shift and scale; 0 for none */
     double global_mean;             /* (x - global_mean) / global_std; 0 */
-    double global_std;              /* 1 */
+    double global_std;              /* 1e-37 to 1e37; 1 */
     const float *shift;             /* (x + shift[i]) * scale[i] for each column; copied by kf_init() */
     const float *scale;
     const char *statistics; /* model's file with shift and scale; kf_init() fails until kf_set_statistics() is called, or this is NULL */
@@ -1738,7 +1743,7 @@ static kf_status kf__check(const kf_options *o) {
         return KF_ERROR_FRAME;
     kf__plan p;
     if (o->feature != KF_SPECTROGRAM) {
-        if (o->num_mel_bins < 3) return KF_ERROR_MEL_BINS;
+        if (o->num_mel_bins < 3) return KF_ERROR_FEW_MEL_BINS;
         if (o->feature != KF_FBANK &&
             (o->num_ceps < 1 || o->num_ceps - 1 > (o->feature == KF_MFCC ? o->num_mel_bins - 1 : o->lpc_order)))
             return KF_ERROR_CEPSTRA;
@@ -1746,17 +1751,15 @@ static kf_status kf__check(const kf_options *o) {
         if (o->feature != KF_FBANK && q != 0.0 && !((q < 0.0 ? -q : q) * 1e9 > angle)) return KF_ERROR_CEPSTRA;
         if (!(o->low_freq >= 0.0f && o->low_freq < nyquist && high > 0.0f && high <= nyquist && o->low_freq < high))
             return KF_ERROR_MEL_RANGE;
-        if (o->feature == KF_PLP && (int64_t)(o->lpc_order + 1) * (o->num_mel_bins + 2) > 1 << 26) return KF_ERROR_MEL_BINS;
+        if (o->feature == KF_PLP && (int64_t)(o->lpc_order + 1) * (o->num_mel_bins + 2) > 1 << 26) return KF_ERROR_SIZE;
     }
     kf__measure(&p, o, o->frame_length);
     if (p.points % 2) return KF_ERROR_ODD_FFT;
-    if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26) return KF_ERROR_MEL_BINS;
+    if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26) return KF_ERROR_SIZE;
     if ((o->shorten_frame || o->double_precision) && !o->round_to_power_of_two) return KF_ERROR_FFT;
     const int low_rate = o->lfr_stack > 1 || o->lfr_stride > 1;
-    if ((low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) ||
-        (int64_t)p.dim * (o->delta_order + 1) * o->stack_frames * o->lfr_stack > 1 << 28)
-        return KF_ERROR_STEPS;
-    return KF_OK;
+    if (low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) return KF_ERROR_STEPS;
+    return (int64_t)p.dim * (o->delta_order + 1) * o->stack_frames * o->lfr_stack > 1 << 28 ? KF_ERROR_SIZE : KF_OK;
 }
 /* Hand out the memory of a front end: all but itself. */
 static void kf__divide(kf *f, kf__arena *arena) {
@@ -1816,7 +1819,7 @@ KF_API kf_status kf_size(const kf_options *options, size_t *size) {
     if (status != KF_OK) return status;
     (void)kf__take(&arena, 1, sizeof f);
     kf__divide(&f, &arena);
-    if (arena.used > (SIZE_MAX >> 1) - 64u) return KF_ERROR_MEMORY;
+    if (arena.used > (SIZE_MAX >> 1) - 64u) return KF_ERROR_SIZE;
     *size = (size_t)arena.used + 63u;
     return options->statistics && !options->num_statistics ? KF_ERROR_STATISTICS : KF_OK;
 }

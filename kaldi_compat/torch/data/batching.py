@@ -15,6 +15,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
+from kaldi_compat.options.base import convert_number
 from kaldi_compat.torch.data.ctm import Word
 
 ALIGNMENT_PADDING = -100
@@ -47,7 +48,8 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
             f"cannot pad {described} into a batch: pass tensors of one type whose shapes differ only in the first axis"
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
-    return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=value), lengths
+    padding = convert_number("value", value)
+    return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,8 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import PeriodFilters, check_rates, choose_waveform_filter, make_resampling_filters
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.torch.tensors.sinc import resample_tensor
+
+MAX_RATE = 1e9  # Upper bound of sampling rates in Hz.
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
@@ -53,7 +57,15 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
     if not isinstance(samples, Tensor):
         raise AudioError(f"samples must be a tensor, not {type(samples).__name__}: pass torch.as_tensor(samples)")
     check_samples(samples)
-    if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
-        raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in} and {rate_out}")
+    rates = rate_in, rate_out
+    # The comparison keeps float() from an OverflowError.
+    if not all(
+        isinstance(rate, (int, float, np.number)) and abs(rate) < MAX_RATE and float(rate).is_integer()
+        for rate in rates
+    ):
+        raise OptionError(
+            f"sampling rates must be whole numbers of Hz below {MAX_RATE:g}, not {reprlib.repr(rate_in)} and "
+            f"{reprlib.repr(rate_out)}"
+        )
     samples = samples if samples.dtype == torch.float64 else samples.float()
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))

@@ -273,6 +273,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if self.options.dither != 0:
             # Kaldi's noise reads this mask on the CPU, so a mask on a GPU would make it wait.
             exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
+            if recorded.traced and exist is None and not isinstance(generator, torch.Generator | None):
+                # Recorded calls cut more frames than the audio has, which must not consume Kaldi's noise.
+                exist = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
             noise = make_frame_noise(frames, exist, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), recorded)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])

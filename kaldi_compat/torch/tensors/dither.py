@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.engine import Seeds
 from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
-from kaldi_compat.functional.array_api import refuse_export_of_noise
+from kaldi_compat.functional.array_api import refuse_export_of_noise, run_eagerly
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -48,7 +48,7 @@ def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator)
             frames[:, block].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
     refuse_export_of_noise(frames)
-    states = draw_frame_states(frames.shape[:-1], valid, generator)
+    states = run_eagerly(draw_frame_states)(frames.shape[:-1], valid, generator)
     seeds = to_device(states, frames.device)
     return lambda block: compute_kaldi_noise(seeds[:, block], frames.shape[-1]).to(frames.dtype)
 
@@ -109,7 +109,7 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
     >>> compute_kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])
     """
-    multipliers, increments = _get_jumps(num_samples, seeds.device)
+    multipliers, increments = run_eagerly(_get_jumps)(num_samples, seeds.device)
     seeds = seeds.unsqueeze(-1)
     first = _draw(seeds, multipliers[:3], increments[:3])
     second = _draw(seeds, multipliers[3:], increments[3:])

@@ -169,7 +169,8 @@ MISTAKES = {
     "await K.Fbank.create({ num_mel_bins: 80.5 })": "num_mel_bins=80.5: an option is not a finite number",
     "await K.Fbank.create({ sample_frequency: NaN })": "sample_frequency=NaN: an option is not a finite number",
     "await K.Fbank.create({ sample_frequency: 0 })": "sample_frequency must be positive",
-    "await K.Fbank.create({ num_mel_bins: 1000 })": "a mel bin holds no bin of the FFT",
+    "await K.Fbank.create({ num_mel_bins: 1000 })": "no bin of the FFT: use fewer mel bins, a wider band",
+    "await K.Fbank.create({ num_mel_bins: 2 })": "num_mel_bins must be 3 or more: increase it",
     'await K.Fbank.fromPreset("paraformer")': "set shift and scale, or statistics to null",
     "(await K.Fbank.create()).compute([1, 2, 3])": "samples must be a Float32Array in -1 to 1, or an Int16Array",
     "(await K.Fbank.create()).compute()": "samples must be a Float32Array in -1 to 1, or an Int16Array",
@@ -188,3 +189,18 @@ def test_mistakes_are_errors_of_one_line() -> None:
     """
     for message, (code, expected) in zip(run(script), MISTAKES.items(), strict=True):
         assert expected in message and "\n" not in message, code
+
+
+@needs_node
+def test_remedy_for_too_little_memory_fits_what_needs_it() -> None:
+    script = """
+    const frontend = await K.Fbank.create();
+    WebAssembly.Memory.prototype.grow = () => { throw new RangeError("no memory"); };
+    const message = (error) => error.message;
+    const result = [
+      await K.Fbank.create({ num_mel_bins: 100000, allow_empty_bins: 1 }).catch(message),
+      await Promise.resolve().then(() => frontend.compute(new Float32Array(10000000))).catch(message)];
+    """
+    tables, audio = run(script)
+    assert tables.endswith("bytes of memory: use fewer mel bins, shorter frames or fewer stacked frames"), tables
+    assert audio.endswith("bytes of memory: pass the audio to accept() in chunks"), audio

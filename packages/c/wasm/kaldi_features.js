@@ -55,11 +55,13 @@ class Core {
   take(size, keep = true) {
     const start = Math.ceil(this.top / 64) * 64, end = start + size;
     const missing = end - this.functions.memory.buffer.byteLength;
-    if (end > MAX_MEMORY_BYTES) throw new KaldiFeaturesError("this needs more than 4 GB of memory: pass the audio to accept() in chunks");
+    // Memory in use is that of the front end. All other memory holds the audio of one call.
+    const remedy = keep ? "use fewer mel bins, shorter frames or fewer stacked frames" : "pass the audio to accept() in chunks";
+    if (end > MAX_MEMORY_BYTES) throw new KaldiFeaturesError(`this needs more than 4 GB of memory: ${remedy}`);
     try {
       if (missing > 0) this.functions.memory.grow(Math.ceil(missing / 65536));
     } catch {
-      throw new KaldiFeaturesError(`there are no ${missing} bytes of memory: pass the audio to accept() in chunks`);
+      throw new KaldiFeaturesError(`there are no ${missing} bytes of memory: ${remedy}`);
     }
     if (keep) this.top = end;
     return start;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,13 @@ from kaldi_explain import arrangements
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.search import Search
 from kaldi_explain.settling import Settled, Settling, compute_features, fit_map
-from kaldi_explain.sources import AudioSource, cut_part, list_clippings, list_mistakes, list_resamplings
+from kaldi_explain.sources import AudioSource, cut_part, limit_source, list_clippings, list_mistakes, list_resamplings
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
 
 PASTED = (3, 1, 2, 4)  # Numbers of columns that another feature, such as pitch, may add.
+CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that clipping may have changed.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 
 
@@ -352,13 +354,44 @@ class Finder:
 
     def _search_clipped(self) -> Iterator[Attempt]:
         """Yield attempts with amplified and clipped audio, if clipping explains clearly more."""
-        for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.unlike else []:
+        for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
             best = attempt.search.best((candidate, *clipped))
-            if attempt.search.cost(best) < THRESHOLDS.better * attempt.cost:
+            if is_better := attempt.search.cost(best) < THRESHOLDS.better * attempt.cost:
                 yield Attempt(attempt.search, best)
+            yield from self._search_limited(attempt.cost)
+            if is_better:
                 yield Attempt(attempt.search, best).improve()
+
+    def _search_limited(self, lowest: float) -> Iterator[Attempt]:
+        """Yield an attempt with audio that was clipped at a level below its peak, if clipping explains clearly more.
+
+        Args:
+            lowest: the lowest cost without clipping.
+        """
+        begun = [
+            attempt
+            for attempt in self.begun[: THRESHOLDS.descents]
+            if attempt.candidate.source.length < THRESHOLDS.clipped_seconds * attempt.candidate.source.rate
+        ]
+        trials = list[tuple[float, float, Search, Candidate]]()
+        for attempt in begun:
+            candidate = attempt.candidate.remove_noise()
+            for level in np.quantile(np.abs(candidate.source.samples), 1 - np.array(CLIPPED_SHARES)).tolist():
+                cost = _measure_clipped(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
+                trials.append((cost, level, attempt.search, candidate))
+        cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(lowest, 0.0, None, None))
+        if search is None or plain is None or cost >= THRESHOLDS.better * lowest:
+            return
+        level = _refine_level(search, plain, level, math.log(1.7), 11)
+        limited = limit_source(plain.source, level)
+        # Clipping also distorts the options with which the search began.
+        again = [attempt.candidate.remove_noise() for attempt in self._begin([search], [limited])[:1]]
+        best = search.best((plain.change({"source": limited}), *again))
+        best = Attempt(search, best).improve().candidate.remove_noise()
+        level = _refine_level(search, best.change({"source": plain.source}), level, 0.05, 20)
+        yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
 
     def _search_resampled(self, share: float) -> Iterator[Attempt]:
         """Yield attempts with resampled audio, if resampling leaves at most a ``share`` of the cost.
@@ -416,3 +449,42 @@ def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
         length = (frames - 1) * framed.shift + framed.size + 2 * framed.first
         if first >= 0 and length > 0:
             yield framed.change({"source": cut_part(candidate.source, first, length)})
+
+
+def _measure_clipped(search: Search, candidate: Candidate, level: float) -> float:
+    """Return the cost of a candidate whose audio is clipped to a level. The clipped audio is not kept."""
+    source = limit_source(candidate.source, level)
+    cost = search.cost(candidate.change({"source": source}))
+    search.release(source)
+    return cost
+
+
+def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
+    """Return the level of clipping with the smallest cost, found by a golden-section search.
+
+    A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
+
+    Args:
+        search: the search.
+        candidate: the features of unclipped audio.
+        level: the level to begin with.
+        reach: largest difference between the logarithms of ``level`` and of the result.
+        steps: number of reductions of the interval, each to 62%.
+    """
+
+    def measure(place: float) -> tuple[float, float]:
+        return _measure_clipped(search, candidate, math.exp(place)), place
+
+    low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
+    left, right = measure(high - ratio * (high - low)), measure(low + ratio * (high - low))
+    for _ in range(steps):
+        if left < right:
+            high, right = right[1], left
+            left = measure(high - ratio * (high - low))
+        else:
+            low, left = left[1], right
+            right = measure(low + ratio * (high - low))
+    cost, place = min(left, right)
+    step = candidate.source.full_scale / 32768
+    whole = max(round(math.exp(place) / step), 1) * step
+    return whole if _measure_clipped(search, candidate, whole) <= max(cost, THRESHOLDS.explained) else math.exp(place)

@@ -189,6 +189,12 @@ class Search:
             )
         return self._wide[key]
 
+    def release(self, source: AudioSource) -> None:
+        """Release the memory of audio that is not searched again."""
+        source.__dict__.pop("samples", None)
+        self._wide = {key: audio for key, audio in self._wide.items() if key[0] is not source}
+        self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
+
     def best(self, candidates: Iterable[Candidate]) -> Candidate:
         """Return the candidate with the smallest cost."""
         return min(candidates, key=self.cost)

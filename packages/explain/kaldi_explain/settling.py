@@ -234,13 +234,14 @@ class Settling:
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         yield from (candidate.change({"scale": scale, "floor": floor}) for scale, floor in known)
-        if abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error:
+        is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
+        if is_db_80:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
         if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif not known and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
+        elif not known and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:

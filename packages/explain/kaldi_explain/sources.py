@@ -204,6 +204,11 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     return mistakes
 
 
+def limit_source(source: AudioSource, level: float) -> AudioSource:
+    """Return audio that was clipped to a level."""
+    return source.change(f"samples clipped to {level:.6g}", lambda: np.clip(source.samples, -level, level))
+
+
 def list_clippings(source: AudioSource) -> list[AudioSource]:
     """Return audio multiplied by usual gains and clipped to 16 bits, for every gain that exceeds 16 bits."""
     peak, limit = float(np.abs(source.samples).max()), source.full_scale

@@ -56,6 +56,7 @@ class Thresholds:
     searches: int = 12  # Vectors of conform that are explained. Other vectors are compared with the causes of these.
     fruitless_searches: int = 3  # Searches without a result after which conform gives up on a program.
     narrow_filters: int = 60  # Narrow filters, evenly spaced in mel, that measure the centers of columns.
+    clipped_seconds: float = 120.0  # Longest audio whose level of clipping is searched. Each trial clips all samples.
 
     # Frames.
     block: int = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.

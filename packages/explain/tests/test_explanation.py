@@ -211,10 +211,10 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
 
 
-def bins(points: int, power: float, scale: float, *, mode: str = "reflect") -> Any:
+def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH) -> Any:
     """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric")."""
     around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
-    padded = np.pad(SPEECH * scale, around, mode=mode)  # type: ignore[call-overload]
+    padded = np.pad(speech * scale, around, mode=mode)  # type: ignore[call-overload]
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)
     return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
 
@@ -247,6 +247,7 @@ NARROW = Fbank(num_mel_bins=96, dither=0.0, use_log_fbank=False, sample_frequenc
                allow_empty_bins=True)  # fmt: skip
 COSINES = np.cos(np.pi / 23 * np.outer(np.arange(23) + 0.5, np.arange(13))) * (2 / 23) ** 0.5
 COSINES = COSINES * (1 + 11 * np.sin(np.pi / 22 * np.arange(13))) * np.array([0.5**0.5] + [1.0] * 12)
+SILENT = np.where(np.arange(len(SAMPLES)) // 4000 % 3 == 1, 0, SAMPLES)
 SLANEY = compute_librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
@@ -255,6 +256,10 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "decibels below the largest": (
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
                            melodb.max() - 80), SAMPLES, 16000,
+        ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
+    "decibels below the largest, with digital silence": (
+        lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768, speech=SILENT) @ SLANEY, 1e-10)),
+                           melodb.max() - 80) - melodb.max(), SILENT, 16000,
         ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
     "Whisper with Kaldi's edges": (
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
@@ -855,3 +860,26 @@ def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:
         for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
     ]
     assert found == [0, 1, 1, 0]
+
+
+@in_time
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("feature", [Fbank(num_mel_bins=80, dither=0.0), Mfcc(dither=0.0)], ids=["fbank", "mfcc"])
+def test_level_at_which_audio_was_clipped_is_found(feature: Any, share: float) -> None:
+    level = round(float(np.quantile(np.abs(SPEECH), 1 - share)))
+    found = explain(feature(np.clip(SAMPLES, -level, level)), SAMPLES, 16000)
+    assert found.verdict == "explained" and f"samples clipped to {level}: largest difference" in str(found), str(found)
+
+
+@in_time
+def test_level_of_clipped_floats_is_found() -> None:
+    floats = SPEECH.astype(np.float32)
+    found = explain(FBANK(np.clip(floats, -1234.56, 1234.56)), floats, 16000)
+    assert found.verdict == "explained" and "samples clipped to 1234.5" in str(found), str(found)
+
+
+def test_features_of_unclipped_audio_are_not_explained_by_clipped_audio() -> None:
+    level = int(np.quantile(np.abs(SPEECH), 0.9))
+    found = explain(FBANK(SAMPLES), np.clip(SAMPLES, -level, level), 16000)
+    assert found.verdict == "not explained"
+    assert "samples at its extremes; if the features are of unclipped audio, nothing can match" in str(found)

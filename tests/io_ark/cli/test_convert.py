@@ -756,16 +756,132 @@ def test_lhotse_manifests_do_not_share_arrays(ark: Ark) -> None:
     assert Path("n.jsonl_storage").read_text() == "mine"
 
 
-def test_no_manifest_describes_arrays_of_a_killed_conversion(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
+def read_manifest(name: str) -> dict[str, np.ndarray]:
+    """Return the arrays that a manifest of lhotse names, without lhotse."""
+    lines = (gzip.open if name.endswith(".gz") else open)(name, "rt").read().splitlines()
+    entries = list(map(json.loads, lines))
+    return {each["recording_id"]: np.load(f"{each['storage_path']}/{each['storage_key']}") for each in entries}
+
+
+def stored_arrays(name: str) -> set[str]:
+    """Return the files in the folder of the arrays of a manifest, by their paths in the folder."""
+    folder = Path(f"{name}_storage")
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def other_values(name: str = "new.ark") -> dict[str, np.ndarray]:
+    """Write an archive: two keys of FEATS, of which one has other values, and a third key."""
+    values = {"b.1": FEATS["b.1"], "a/2": 2 * FEATS["a/2"], "new": FEATS["b.1"]}
+    kaldiio.save_ark(name, values)
+    return values
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.jsonl.gz"])
+def test_manifest_and_arrays_are_old_or_new_after_a_kill_at_any_call(name: str, ark: Ark) -> None:
     pytest.importorskip("lhotse")
+    newer = other_values()
+    ark(f"convert feats.ark {name}")
+    number, count = 0, {"old": 0, "new": 0}
+    while killed_at(number, ["convert", "new.ark", name]):
+        found = read_manifest(name)
+        count["new" if "new" in found else "old"] += 1
+        same(found, newer if "new" in found else FEATS)
+        ark(f"convert feats.ark {name}")
+        same(read_manifest(name))
+        assert len(stored_arrays(name)) == len(FEATS) and not list(Path().glob("*unfinished*")), number
+        number += 1
+    assert count["old"] > 10 and count["new"] > 2
+    same(read_manifest(name), newer)
+    assert len(stored_arrays(name)) == len(newer)
+
+
+def test_interrupted_conversion_leaves_the_old_manifest_and_its_arrays(
+    monkeypatch: pytest.MonkeyPatch, ark: Ark
+) -> None:
+    pytest.importorskip("lhotse")
+    other_values()
     ark("convert feats.ark o.jsonl")
+    before = stored_arrays("o.jsonl")
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(formats, "_move_files", interrupt)
-    ark("convert feats.ark o.jsonl", 130)
-    assert not Path("o.jsonl").exists()
+    monkeypatch.setattr(formats, "put_in_place", interrupt)
+    ark("convert new.ark o.jsonl", 130)
+    same(read_manifest("o.jsonl"))
+    assert stored_arrays("o.jsonl") == before
+    ark("convert new.ark first.jsonl", 130)
+    assert not list(Path().glob("*first*"))
+
+
+def test_equal_arrays_keep_their_names_in_a_new_manifest(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    other_values()
+    ark("convert feats.ark o.jsonl")
+    before = stored_arrays("o.jsonl")
+    ark("convert feats.ark o.jsonl")
+    assert stored_arrays("o.jsonl") == before
+    ark("convert new.ark o.jsonl")
+    assert len(before & stored_arrays("o.jsonl")) == 1
+
+
+def test_only_arrays_that_a_conversion_wrote_are_removed(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    other_values()
+    ark("convert feats.ark o.jsonl")
+    folder, digest = Path("o.jsonl_storage"), f"mine-{16 * '0'}.npy"
+    others = [
+        folder / "notes.txt",
+        folder / "b%2" / "mine.npy",
+        folder / "b%2" / digest,
+        Path(digest),
+        Path("a") / digest,
+    ]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    line = json.loads(Path("o.jsonl").read_text().splitlines()[0])
+    with open("o.jsonl", "a") as manifest:
+        for key in ("notes.txt", "b%2/mine.npy", f"../{digest}", str(Path("a", digest).absolute()), f"../a/{digest}"):
+            print(json.dumps({**line, "storage_key": key}), file=manifest)
+        print(json.dumps({**line, "storage_path": "elsewhere", "storage_key": f"b%2/{digest}"}), file=manifest)
+    ark("convert new.ark o.jsonl")
+    assert all(path.read_text() == "mine" for path in others)
+    assert len(stored_arrays("o.jsonl")) == 3 + 3
+
+
+def test_links_in_the_place_of_folders_of_arrays_are_refused_and_kept(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    other_values()
+    ark("convert feats.ark o.jsonl")
+    Path("o.jsonl_storage").rename("disk")
+    Path("o.jsonl_storage").symlink_to("disk")
+    assert "o.jsonl_storage: is a link, but the arrays need a folder" in ark("convert new.ark o.jsonl", 2).err
+    same(read_manifest("o.jsonl"))
+    Path("o.jsonl_storage").unlink()
+    Path("disk").rename("o.jsonl_storage")
+    Path("o.jsonl_storage", "new").symlink_to(Path("o.jsonl_storage", "b%2"))
+    assert "o.jsonl_storage/new: is a link" in ark("convert new.ark o.jsonl", 2).err
+    same(read_manifest("o.jsonl"))
+    assert len(stored_arrays("o.jsonl")) == len(FEATS)
+
+
+def test_arrays_of_the_source_are_not_the_target(ark: Ark) -> None:
+    lhotse = pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl")
+    cuts = [
+        lhotse.MonoCut(each.recording_id, 0, each.duration, 0, features=each)
+        for each in lhotse.load_manifest("o.jsonl")
+    ]
+    lhotse.CutSet.from_cuts(cuts).to_file("cuts.jsonl.gz")
+    for source in ("cuts.jsonl.gz", "o.jsonl_storage/a%2/"):
+        assert ark(f"convert {source} o.jsonl", 2).err == (
+            "ark: o.jsonl_storage: the source has arrays in this folder: choose another target, because the conversion "
+            "could remove the arrays\n"
+        )
+        same(read_manifest("o.jsonl"))
+    ark("convert cuts.jsonl.gz p.jsonl")
+    same(read_manifest("p.jsonl"))
 
 
 def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:

@@ -221,3 +221,33 @@ def test_deep_trees_are_compared(ark: Ark) -> None:
     ark("diff deep.tree deep.tree")
     kaldiio.save_mat("m", np.zeros((2, 2), "f4"))
     assert "\tContextDependency and array(" in ark("diff deep.tree m", 1).out
+
+
+def test_errors_of_entries_without_a_partner_are_printed(ark: Ark) -> None:
+    lines = Path("a.scp").read_text().splitlines()
+    Path("bad.scp").write_text("\n".join([*lines[:2], "no_place", *lines[2:], "lost missing.ark:3", ""]))
+    invalid = "bad.scp: line 3 has a key ('no_place') without a value: add the value"
+    lost = "missing.ark: lost: cannot be opened: No such file or directory"
+    for names, where in (("bad.scp a.scp", "only_in_first"), ("a.scp bad.scp", "only_in_second")):
+        assert ark(f"diff {names}", 1).out == (
+            f"only in bad.scp: 1 key: lost\nunreadable: {invalid}\nunreadable: {lost}\n"
+            "4 keys compared: 4 equal, 0 different, 2 unreadable\n"
+        )
+        found = json.loads(ark(f"diff --json {names}", 1).out)
+        assert (found["unreadable"], found[where]) == ([invalid, lost], ["lost"])
+
+
+def test_invalid_lines_of_two_script_files_are_both_named(ark: Ark) -> None:
+    for name in ("b.scp", "c.scp"):
+        Path(name).write_text("no_place\n" + Path("a.scp").read_text())
+    assert ark("diff b.scp c.scp", 1).out == (
+        "unreadable: b.scp: line 1 has a key ('no_place') without a value: add the value\n"
+        "unreadable: c.scp: line 1 has a key ('no_place') without a value: add the value\n"
+        "4 keys compared: 4 equal, 0 different, 2 unreadable\n"
+    )
+
+
+def test_number_of_unreadable_lines_is_limited(ark: Ark) -> None:
+    Path("b.scp").write_text("no_place\n" * 120 + Path("a.scp").read_text())
+    out = ark("diff b.scp a.scp", 1).out
+    assert out.count("unreadable: ") == 100 and "... and 20 more\n" in out and "120 unreadable" in out

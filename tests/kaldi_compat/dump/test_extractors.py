@@ -474,6 +474,12 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
         ({"nj": 1}, "no extractor is given: pass a feature"),
         ({"modul": "model.py:Model"}, "there is no option modul: did you mean module"),
         ({"feature": "fbank"}, "there is no option feature"),
+        ({"bogus": 1}, "there is no option bogus: kaldi-compat dump --help lists all options"),
+        ({"config": "x.conf"}, "no extractor is given: pass a feature"),
+        ({"help": False}, "no extractor is given: pass a feature"),
+        ({"help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
+        ({"version": True}, "not options of a call from Python: .*`kaldi-compat --version`"),
+        ({"extractor": "fbank", "help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
     ],
 )
 def test_misspelled_option_is_named_rather_than_the_missing_extractor(options: dict[str, Any], message: str) -> None:

@@ -98,6 +98,19 @@ def test_mel_bins_without_an_fft_bin_have_the_smallest_log_energy() -> None:
     assert (features[:, ~empty] > 0).all()
 
 
+@pytest.mark.parametrize("bins", [3, 1000])
+def test_remedies_for_mel_bins_without_an_fft_bin_help(bins: int) -> None:
+    band = {"low_freq": 100.0, "high_freq": 110.0 if bins == 3 else 8000.0}
+    with pytest.raises(OptionError, match=r"mel bin 0 holds no bin .*\(at least 3\), a wider band or longer frames"):
+        compute_mel_banks(FbankOptions(num_mel_bins=bins, **band))
+    with pytest.raises(OptionError, match=r"fewer bins \(at least 3\), a wider band or a longer FFT"):
+        compute_librosa_filters(bins, 512, 16000.0, band["low_freq"], band["high_freq"])
+    remedies: list[dict[str, float]] = [{**band, "frame_length": 3000.0}]
+    remedies += [{**band, "num_mel_bins": 23}] if bins > 3 else [{"low_freq": 100.0, "high_freq": 1000.0}]
+    for remedy in remedies:
+        compute_mel_banks(FbankOptions(**{"num_mel_bins": bins, **remedy}))
+
+
 @pytest.mark.parametrize("slaney", [False, True])
 @pytest.mark.parametrize("norm", ["", "slaney"])
 @pytest.mark.parametrize(("low", "high", "top"), [(0.0, 0.0, 8000.0), (50.0, -400.0, 7600.0), (0.0, 7000.0, 7000.0)])

@@ -107,6 +107,7 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: collate([item(torch.zeros(3)), item(torch.zeros(3).short())]), "cannot pad .*float32.*int16"),
     (lambda: collate([item(torch.zeros(3, 2)), item(torch.zeros(3, 4))]), "float32, 2.*float32, 4"),
     (lambda: collate([item(np.zeros(3))]), "cannot pad .*ndarray"),
+    (lambda: pad([torch.zeros(3)], 10**400), "value must be a number, not an integer of 1329 bits"),
     (lambda: collate([]), "cannot pad nothing"),
     (lambda: collate([np.zeros(3)]), "collate takes a list of Utterance.*not of ndarray: .* pad"),  # type: ignore[list-item]
     (lambda: collate([item(torch.zeros(3)), torch.zeros(3)]), "not of Tensor"),  # type: ignore[list-item]

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from torch import Tensor, nn
@@ -337,3 +339,41 @@ def test_state_between_calls_is_not_lost_in_an_exported_model(
     with pytest.raises(OptionError, match=error):
         torch.jit.trace(Call(make()), (x,), check_trace=False)
     assert torch.isfinite(make()(x)).all()
+
+
+class OwnNoise:
+    """A source of noise that is not a KaldiRandom, but has its method."""
+
+    def __init__(self) -> None:
+        self.random = KaldiRandom()
+
+    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
+        return self.random.frame_seeds(count)
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_compiling"), reason="this PyTorch compiles no module")
+@pytest.mark.parametrize("source", [KaldiRandom, OwnNoise])
+@pytest.mark.parametrize(
+    ("make", "x"),
+    [
+        (lambda: Fbank(), 1000 * torch.randn(2, 8000, generator=torch.Generator().manual_seed(0))),
+        (lambda: ProcessPitch(), torch.tensor([0.5, 100.0]).repeat(50, 1)),
+    ],
+)
+def test_compiled_modules_draw_the_same_noise_of_a_kaldi_random(
+    make: Callable[[], nn.Module], x: Tensor, source: type[KaldiRandom | OwnNoise]
+) -> None:
+    if source is OwnNoise and isinstance(make(), ProcessPitch):
+        pytest.skip("the noise of pitch has one draw for each frame, not states")
+    module, random, expected = make(), source(), source()
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x: module(x, generator=random), backend="eager")
+    for _ in range(3):  # Later calls show whether each call has drawn as many numbers.
+        torch.testing.assert_close(compiled(x), module(x, generator=expected), rtol=1e-5, atol=1e-3)
+    np.testing.assert_array_equal(random.frame_seeds(5), expected.frame_seeds(5))
+
+
+def test_own_sources_of_noise_are_not_lost_in_a_traced_model() -> None:
+    feature, random = Fbank(), OwnNoise()
+    with pytest.raises(OptionError, match="noise of a KaldiRandom cannot be exported or traced"):
+        torch.jit.trace(Call(lambda x: feature(x, generator=random)), (torch.zeros(1, 800),), check_trace=False)

@@ -1,0 +1,122 @@
+"""The arrays that ``ark convert`` stores beside a manifest of lhotse, in the folder ``<manifest>_storage``.
+
+The name of an array contains a digest of its values, so an array never replaces a different array. A conversion first
+adds its arrays to the folder, then replaces the manifest, and then removes the arrays that only the old manifest names.
+Whenever the conversion is killed, the manifest that is there has all of its arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import OpenError
+
+# Keys of storage that ark convert writes: the folder that lhotse adds, and a name from `name_array`. Both have no dots,
+# so they do not lead out of the folder.
+_KEY = re.compile(r"[^/.]{1,3}/[^/.]+-[0-9a-f]{16}\.npy")
+
+
+def name_array(name: str, array: npt.NDArray[Any]) -> str:
+    """Return a file name for an array: ``name``, followed by a digest of the type, the shape and the values.
+
+    >>> name_array("utt1", np.zeros((2, 3), np.float32))
+    'utt1-e46b8b9981496577'
+    """
+    digest = hashlib.blake2b(f"{array.dtype.str} {array.shape} ".encode(), digest_size=8)
+    digest.update(np.ascontiguousarray(array).data)
+    return f"{name}-{digest.hexdigest()}"
+
+
+def refuse_source(source: Path, storage: Path) -> None:
+    """Raise :class:`OpenError` if the source is in the folder ``storage``, or is a manifest of arrays in the folder."""
+    folder = storage.resolve()
+    places = {Path(str(entry["storage_path"])) for entry in _iterate_features(source)} if source.is_file() else {source}
+    if any(folder == place or folder in place.parents for place in map(Path.resolve, places)):
+        advice = "choose another target, because the conversion could remove the arrays"
+        raise OpenError(f"the source has arrays in this folder: {advice}", file=str(storage))
+
+
+def move_arrays(source: Path, storage: Path) -> None:
+    """Move the files of a folder tree to the folder ``storage``. Files that are links are replaced, not followed.
+
+    Raises:
+        OpenError: the name of a folder belongs to a link or to a file. Arrays that lie there would be lost.
+    """
+    check_storage(storage)
+    storage.mkdir(exist_ok=True)
+    for path in list(source.iterdir()):
+        if path.is_dir():
+            move_arrays(path, storage / path.name)
+        else:
+            path.replace(storage / path.name)
+
+
+def check_storage(storage: Path) -> None:
+    """Raise :class:`OpenError` if the name of a folder for arrays belongs to a link or to a file."""
+    if storage.is_symlink():
+        raise OpenError("is a link, but the arrays need a folder with this name: rename the link", file=str(storage))
+    if storage.exists() and not storage.is_dir():
+        raise OpenError("is not a folder, but the arrays need this name: rename the file", file=str(storage))
+
+
+def remove_arrays(storage: Path, folders: Iterable[Path], kept: Path) -> None:
+    """Remove the arrays that manifests in temporary folders name, and then the folders of arrays that are empty.
+
+    Links are not followed.
+
+    Args:
+        storage: the folder of the arrays.
+        folders: temporary folders of conversions to this folder.
+        kept: the manifest whose arrays are kept. It may be missing.
+    """
+    manifests = (path for folder in folders for path in folder.glob("*") if path.name.endswith((".jsonl", ".jsonl.gz")))
+    keys = {key for manifest in manifests for key in _iterate_keys(manifest, storage)}
+    if keys:
+        keys.difference_update(_iterate_keys(kept, storage))
+    for key in keys:
+        path = storage / key
+        if path.parent.is_symlink() or storage.is_symlink():
+            continue
+        path.unlink(missing_ok=True)
+        for folder in (path.parent, storage):
+            with contextlib.suppress(OSError):  # The folder has other files.
+                folder.rmdir()
+
+
+def _iterate_keys(manifest: Path, storage: Path) -> Iterator[str]:
+    """Yield the keys of the arrays in the folder ``storage`` that a manifest of ark convert names."""
+    for entry in _iterate_features(manifest):
+        key = str(entry.get("storage_key"))
+        if Path(str(entry["storage_path"])).name == storage.name and _KEY.fullmatch(key):
+            yield key
+
+
+def _iterate_features(manifest: Path) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a manifest of features or cuts that name a place of storage.
+
+    Nothing is yielded for a missing manifest, or after the first damaged line.
+    """
+    open_manifest: Any = gzip.open if manifest.name.endswith(".gz") else open
+    damage = (OSError, EOFError, ValueError, RecursionError, zlib.error)
+    with contextlib.suppress(*damage), open_manifest(manifest, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            values = [json.loads(line)]
+            while values:
+                value = values.pop()
+                if isinstance(value, dict):
+                    values.extend(value.values())
+                    if "storage_path" in value:
+                        yield value
+                elif isinstance(value, list):
+                    values.extend(value)
