@@ -107,7 +107,8 @@ class Lda:
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
-        offset = 0 - _sum_columns(linear * center)
+        # In single precision, the last digit would depend on the order in which the processor's BLAS adds.
+        offset = 0 - linear.astype(np.float64) @ center
         return cls(np.append(linear, offset[:, None], axis=1).astype(np.float32))
 
     def transform_vectors(self, vectors: npt.ArrayLike) -> Array:
@@ -124,20 +125,6 @@ class Lda:
                 f"pass vectors of {expected} dimensions"
             )
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
-
-
-def _sum_columns(products: Array) -> Array:
-    """Return the sums of the rows of products (rows, columns), in an order that does not depend on the processor.
-
-    NumPy's ``@`` calls a BLAS whose order differs between processors, which shows in the last digit. OpenBLAS adds up
-    to seven columns in the order of this function, with which Kaldi's stored transforms are reproduced.
-    """
-    fours = products.shape[1] & ~3
-    lanes = products[:, :fours].reshape(len(products), -1, 4).sum(axis=1)
-    total: Array = (lanes[:, 0] + lanes[:, 1]) + (lanes[:, 2] + lanes[:, 3])
-    for column in range(fours, products.shape[1]):
-        total = total + products[:, column]
-    return total
 
 
 def _find_discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:

@@ -13,6 +13,8 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import require_usable
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.arrays import Floats
+from kaldi_compat.exact.sums import multiply_matrix_vector
 from kaldi_compat.options.declaration import option
 
 USAGE = """
@@ -63,14 +65,29 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     if options.dim > dim:
         raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")
     logger.info("Computing within-class covariance.")
+    stacked = np.stack([*vectors.values()])
     lda = Lda.fit(
-        np.stack([*vectors.values()]),
+        stacked,
         speakers,
         dim=options.dim,
         total_covariance_factor=options.total_covariance_factor,
         covariance_floor=options.covariance_floor,
     )
-    log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
-    io_ark.save(target, lda.matrix, kind="matrix", binary=options.binary)
+    mean = stacked.mean(axis=0, dtype=np.float64).astype(np.float32)
+    matrix = np.append(lda.matrix[:, :-1], _compute_offset(lda.matrix[:, :-1], mean)[:, None], axis=1)
+    log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(matrix[:, -1]))
+    io_ark.save(target, matrix, kind="matrix", binary=options.binary)
     logger.info("Wrote LDA transform to %s", format_wxfilename(target))
     return 0
+
+
+def _compute_offset(linear: Floats, mean: Floats) -> Floats:
+    """Return ``-linear @ mean`` with the rounding errors of Kaldi's ``AddMatVec``, which show in the last digit.
+
+    OpenBLAS multiplies groups of four columns with a kernel, and adds each of the last columns without fused products.
+    """
+    whole = len(mean) & ~3
+    product = multiply_matrix_vector(linear[:, :whole], mean[:whole], np.zeros(len(linear), np.float32))
+    for column in range(whole, len(mean)):
+        product = product + linear[:, column] * mean[column]
+    return 0 - product
