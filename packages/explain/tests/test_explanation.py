@@ -39,6 +39,8 @@ from kaldi_explain.explanation import explain
 from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
+from kaldi_explain.search import Search
+from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
@@ -706,6 +708,27 @@ def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) 
     assert len(answers) == 1 and "the search stopped at its limit of work" in answers.pop()
     assert len({budget.units for budget in budgets}) == 1
     assert 0.5e6 < budgets[0].units < 1.5 * THRESHOLDS.units_per_second
+
+
+def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search at other rates would leave no time for options."""
+    rates: dict[str, list[tuple[float, bool]]] = {"starts": [], "improve_starts": []}
+    for name in rates:
+        call = getattr(Search, name)
+
+        def record(self: Search, first: Any, *others: Any, name: str = name, call: Any = call) -> Any:
+            source = first if isinstance(first, AudioSource) else first[0].source
+            rates[name].append((source.rate, "transposed" in self.sheet.words))
+            return call(self, first, *others)
+
+        monkeypatch.setattr(Search, name, record)
+    made = port(AT_22050.astype(np.float64), 22050, whole_preemphasis=True, bins=24, high=11025.0, points=1024)
+    found = explain(add_deltas(made, DeltaOptions(delta_order=1)), AT_22050, 22050)
+    assert found.is_exact and "preemphasis of the whole" in str(found) and "deltas of 2" in str(found), str(found)
+    assert {rate for rate, _ in rates["improve_starts"]} == {22050}
+    assert {is_transposed for rate, is_transposed in rates["starts"] if rate != 22050} == {False}
 
 
 def test_wrong_input_is_an_error() -> None:
