@@ -30,10 +30,10 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_explain import work
+from kaldi_explain import arrangements, work
 from kaldi_explain.answers import _split_settings
 from kaldi_explain.calls import WHISPER, describe_library_call
-from kaldi_explain.candidates import Candidate
+from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import measure_distance
@@ -708,6 +708,31 @@ def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) 
     assert len(answers) == 1 and "the search stopped at its limit of work" in answers.pop()
     assert len({budget.units for budget in budgets}) == 1
     assert 0.5e6 < budgets[0].units < 1.5 * THRESHOLDS.units_per_second
+
+
+def make_search(array: Any) -> Search:
+    """Return the search for features of SAMPLES whose frames are the rows of an array."""
+    rows, columns = (np.ones(count, bool) for count in array.shape)
+    sheet = Sheet([], array, arrangements.Arrangement("", slice(None)), rows, columns)
+    return Search(sheet, work.Budget(len(SAMPLES) / 16000), 1 / 32768)
+
+
+def make_candidate(kind: str, **options: Any) -> Candidate:
+    """Return a candidate for features of SAMPLES."""
+    return Candidate(kind, 16000, source=AudioSource("", 16000, lambda: SPEECH, len(SAMPLES))).change(options)
+
+
+def test_offset_of_the_whole_recording_is_dropped_where_only_preemphasis_makes_a_difference() -> None:
+    search = make_search(port(SPEECH, whole_preemphasis=True, bins=40))
+    candidate = make_candidate("fbank", num_mel_bins=40, whole=("offset", "preemphasis"))
+    assert search._simplify(candidate).whole == ("preemphasis",)
+
+
+def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less() -> None:
+    search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
+    candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
+    simple = search._simplify(candidate)
+    assert (simple.value("frame_length"), simple.window) == (20.0, "kaldi")
 
 
 def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(
