@@ -40,6 +40,7 @@ from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
 from kaldi_explain.search import Search
+from kaldi_explain.settling import Settling
 from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
@@ -733,6 +734,26 @@ def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less
     candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
     simple = search._simplify(candidate)
     assert (simple.value("frame_length"), simple.window) == (20.0, "kaldi")
+
+
+def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels of a wide spectrogram would use up the budget, and rounding would not be tried after them."""
+    monkeypatch.setattr(Settling, "_list_levels", lambda self, candidate: pytest.fail("levels were tried"))
+    candidate = make_candidate("spectrogram", bins="log", remove_dc_offset=False)
+    accurate = candidate.change({"precise": True}).compute(SAMPLES.astype(np.float32)).astype(np.float64)
+    array = 10 / np.log(10) * accurate
+    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
+
+
+def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The magnitudes of HiFi-GAN have both."""
+    monkeypatch.setattr(Settling, "_find_floor", lambda self, candidate: (np.log(1e-5), 10.0))
+    settling = Settling(make_search(np.random.default_rng(0).normal(size=(118, 80))), 1e-3)
+    magnitudes = make_candidate("fbank", num_mel_bins=80, use_power=False)
+    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._list_floors(magnitudes)}
+    powers = make_candidate("fbank", num_mel_bins=80)
+    assert {each.root for each in settling._list_floors(powers)} == {0.0}
 
 
 def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(
