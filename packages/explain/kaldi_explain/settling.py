@@ -123,9 +123,12 @@ class Settling:
             _list_edges,
         ]
         for step in steps:
-            is_named = best.fit.words < fits.NUMBER_WORDS
-            if is_named and (rounded := self._explain_by_rounding(best)).is_explained_by(self.tolerance):
-                return rounded
+            # Zeros after the audio may give the rows that are still missing.
+            is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
+            if is_whole and best.fit.words < fits.NUMBER_WORDS:
+                rounded = self._explain_by_rounding(best)
+                if rounded.is_explained_by(self.tolerance):
+                    return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
             best = self._choose_best([best, *map(self._map, candidates)]) or best
             if best.fit.residual <= self.tolerance and step == _list_edges:

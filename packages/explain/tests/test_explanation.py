@@ -41,7 +41,7 @@ from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
 from kaldi_explain.search import Search
 from kaldi_explain.settling import Settling
-from kaldi_explain.sources import AudioSource
+from kaldi_explain.sources import AudioSource, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
@@ -744,6 +744,16 @@ def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch:
     array = 10 / np.log(10) * accurate
     settled = Settling(make_search(array), 1e-6).settle(candidate)
     assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
+
+
+def test_zeros_after_the_audio_are_tried_before_rounding() -> None:
+    """Features of audio that was extended with zeros have more frames."""
+    stft = STFT | {"num_mel_bins": 40, "low_freq": 0.0, "padding": "constant", "window": "kaldi"}
+    candidate = make_candidate("fbank", **stft)
+    accurate = candidate.change({"precise": True, "source": append_zeros(candidate.source)})
+    array = accurate.compute(accurate.source.samples).astype(np.float64)[: len(SAMPLES) // 160 + 2] / np.log(10)
+    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    assert settled is not None and len(settled.target) == len(array), settled
 
 
 def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:
