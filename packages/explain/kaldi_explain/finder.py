@@ -367,8 +367,7 @@ class Finder:
         """
         best_of, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
         for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
-            if attempt is self.begun[0] or attempt.cost < THRESHOLDS.unlike:
-                best_of.setdefault(attempt.search, attempt)
+            best_of.setdefault(attempt.search, attempt)
         for search, attempt in best_of.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
             if is_certain:  # Both starts have the usual options, so the right rate has the better one.
@@ -378,7 +377,10 @@ class Finder:
             begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
-                if search.cost(best) > share * attempt.cost or self.budget.is_stage_over():
+                # If few options are wrong at another rate that already explains more, a fifth of the cost is enough.
+                is_likely = is_certain and search.cost(best) < THRESHOLDS.close
+                largest = attempt.cost * (THRESHOLDS.better if is_likely else share)
+                if search.cost(best) > largest or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
                 if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -36,6 +38,7 @@ from kaldi_explain.calls import WHISPER, describe_library_call
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
+from kaldi_explain.finder import Finder
 from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
@@ -770,21 +773,46 @@ def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A search at other rates would leave no time for options."""
-    rates: dict[str, list[tuple[float, bool]]] = {"starts": [], "improve_starts": []}
-    for name in rates:
-        call = getattr(Search, name)
+    rates, improve_starts = set[float](), Search.improve_starts
 
-        def record(self: Search, first: Any, *others: Any, name: str = name, call: Any = call) -> Any:
-            source = first if isinstance(first, AudioSource) else first[0].source
-            rates[name].append((source.rate, "transposed" in self.sheet.words))
-            return call(self, first, *others)
+    def record(self: Search, starts: list[Candidate]) -> list[Candidate]:
+        rates.add(starts[0].rate)
+        return improve_starts(self, starts)
 
-        monkeypatch.setattr(Search, name, record)
+    monkeypatch.setattr(Search, "improve_starts", record)
     made = port(AT_22050.astype(np.float64), 22050, whole_preemphasis=True, bins=24, high=11025.0, points=1024)
     found = explain(add_deltas(made, DeltaOptions(delta_order=1)), AT_22050, 22050)
     assert found.is_exact and "preemphasis of the whole" in str(found) and "deltas of 2" in str(found), str(found)
-    assert {rate for rate, _ in rates["improve_starts"]} == {22050}
-    assert {is_transposed for rate, is_transposed in rates["starts"] if rate != 22050} == {False}
+    assert rates == {22050}
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "is_searched"),
+    [(0.015, 0.008, True), (0.015, 0.013, False), (0.2, 0.1, False), (0.2, 0.06, True)],
+)
+def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
+    own: float, other: float, is_searched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The early search at other rates otherwise asks for more than half of the cost."""
+    other_source = SimpleNamespace(rate=16000)
+    source = SimpleNamespace(rate=24000, at_other_rates=[other_source])
+    candidate: Any = SimpleNamespace(rate=24000, source=source, shift=240, first_sample=0, size=600)
+    candidate.remove_noise = lambda: candidate
+    starts = {24000: SimpleNamespace(cost=0.5), 16000: SimpleNamespace(cost=0.2)}
+    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), cost=lambda start: start.cost)
+    search.starts = lambda source, timings: [starts[source.rate]]
+    search.improve_starts = lambda starts: [SimpleNamespace(cost=other, rate=16000)]
+    finder: Any = SimpleNamespace(
+        begun=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,
+        budget=SimpleNamespace(is_stage_over=lambda: False),
+    )  # fmt: skip
+
+    def stop(source: Any, rate: int) -> Any:
+        raise InterruptedError
+
+    monkeypatch.setattr("kaldi_explain.finder.list_resamplings", stop)
+    with pytest.raises(InterruptedError) if is_searched else contextlib.nullcontext():
+        assert not [*Finder._search_resampled(finder, THRESHOLDS.much_better)]
 
 
 def test_wrong_input_is_an_error() -> None:
