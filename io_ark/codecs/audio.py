@@ -23,6 +23,7 @@ _FORMATS = (
     (rb"ID3[\0-\x0f]", "MP3", "ffmpeg -v 16 -i FILE -f wav - |"),
     (rb"NIST_1A\n", "SPHERE", "sph2pipe -f wav -p FILE |"),
     (rb"RF64.{4}WAVE", "RF64", "sox FILE -t wav -b 16 - |"),
+    (rb"riff\.\x91\xcf\x11\xa5\xd6\(\xdb", "W64", "sox FILE -t wav -b 16 - |"),
     (rb"\.snd\0", "AU", "sox FILE -t wav -b 16 - |"),
     (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),

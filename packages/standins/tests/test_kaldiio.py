@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import tracemalloc
+from collections import OrderedDict
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -405,6 +406,14 @@ def test_big_endian_archives_equal_kaldiios(compression: int | None, tmp_path: P
         np.testing.assert_array_equal(by_script[key], read[key])
 
 
+def test_big_endian_arrays_are_writable(tmp_path: Path) -> None:
+    for key, array in {"matrix": np.ones((2, 3)), "vector": np.ones(3, np.float32)}.items():
+        ours.save_ark(f"{tmp_path}/a.ark", {key: array}, endian=">")
+        ((_, again),) = ours.load_ark(f"{tmp_path}/a.ark", endian=">")
+        assert again.flags.writeable
+        same(again, array)
+
+
 def test_sizes_of_big_endian_objects_are_checked(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(b"\0BFM \x04\x7f\xff\xff\xff\x04\x7f\xff\xff\xff")
     with pytest.raises(ArkError, match=r"expected \d+ more bytes"):
@@ -556,6 +565,17 @@ def test_pickles_run_no_code(value: Any, tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "harmed").exists()
     with pytest.raises(FormatError, match="cannot pickle"):
         ours.save_ark(f"{tmp_path}/q", {"a": [value]}, write_function="pickle")
+
+
+def test_pickle_of_a_complex_number_is_read(tmp_path: Path) -> None:
+    ours.save_ark(f"{tmp_path}/a", {"a": [1 + 2j]}, write_function="pickle")
+    assert dict(ours.load_ark(f"{tmp_path}/a")) == {"a": [1 + 2j]}
+
+
+@pytest.mark.parametrize("value", [OrderedDict(a=1), np.ma.masked_array([1])], ids=["dict", "array"])
+def test_subclasses_of_plain_types_are_not_pickled(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="cannot pickle an object of type"):
+        ours.save_ark(f"{tmp_path}/a", {"a": value}, write_function="pickle")
 
 
 def test_truncated_pickle_is_an_error(tmp_path: Path) -> None:

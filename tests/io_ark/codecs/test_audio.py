@@ -40,6 +40,7 @@ FORMATS = [
     ("WAVEX", "PCM_24", True),
     ("WAVEX", "FLOAT", True),
     ("RF64", "PCM_16", True),
+    ("W64", "PCM_16", True),
     ("AIFF", "PCM_16", True),
     ("AU", "PCM_16", True),
     ("CAF", "PCM_24", True),

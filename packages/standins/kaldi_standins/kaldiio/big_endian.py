@@ -14,8 +14,10 @@ from io_ark.streams.source import Source
 Order = Literal["<", ">"]
 
 
-def swap_bytes(source: Source, order: Order) -> bytes:
+def swap_bytes(source: Source, order: Order) -> bytearray:
     """Read a binary object, and return its bytes with the byte order of all numbers reversed.
+
+    The bytes are writable, because arrays that are read from them are views.
 
     Args:
         source: the object: a float matrix or vector, a compressed matrix or a vector of integers.
@@ -47,7 +49,7 @@ def swap_bytes(source: Source, order: Order) -> bytes:
     else:
         for _ in range(swap.swap_sized_integer()):
             swap.swap_sized_integer(negative=True)
-    return b"".join(swap.done)
+    return bytearray().join(swap.done)
 
 
 class _Swapper:

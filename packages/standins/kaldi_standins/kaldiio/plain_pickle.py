@@ -24,6 +24,7 @@ from io_ark.streams.source import Source
 
 ADVICE = "save only numbers, strings, lists, tuples, sets, dictionaries and NumPy arrays"
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_CONTAINERS = (list, tuple, set, frozenset)
 
 
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
@@ -37,18 +38,21 @@ def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _check_plain(value: Any) -> None:
-    """Raise FormatError if a value, or a part of it, has a type that :func:`read_pickle` would refuse."""
-    if isinstance(value, list | tuple | set | frozenset):
+    """Raise FormatError if a value, or a part of it, has a type that :func:`read_pickle` would refuse.
+
+    Subclasses, such as OrderedDict or np.memmap, are refused, because their pickles name the subclass.
+    """
+    if type(value) in _CONTAINERS:
         for part in value:
             _check_plain(part)
-    elif isinstance(value, dict):
+    elif type(value) is dict:
         for key, part in value.items():
             _check_plain(key)
             _check_plain(part)
-    elif isinstance(value, np.ndarray | np.generic):
+    elif type(value) is np.ndarray or isinstance(value, np.generic):
         if value.dtype.hasobject or value.dtype.names:
             raise FormatError(f"cannot pickle an array of {value.dtype}: pass an array of numbers or strings")
-    elif not isinstance(value, _PLAIN):
+    elif type(value) not in _PLAIN:
         raise FormatError(f"cannot pickle an object of type {type(value).__name__}: pass numbers, strings, bytes, "
                           "None, NumPy arrays, or lists, tuples, sets and dictionaries of them")  # fmt: skip
 
@@ -249,6 +253,8 @@ class _Reader:
                 push(function)
             elif (module, name) == ("_codecs", "encode"):
                 push(_encode)
+            elif name == "complex" and module in ("builtins", "__builtin__"):
+                push(complex)
             else:
                 raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
         elif code == b"R":
