@@ -504,8 +504,8 @@ def list_implementations() -> list[Implementation]:
          "number of points", python_speech_features),
         ("speechbrain", lambda: get_version("speechbrain"), "differs from Kaldi on purpose: decibels, limited "
          "to 80 dB below the maximum, and centered frames", speechbrain),
-        ("kaldiio", lambda: get_version("kaldiio"), "reads and writes archives only", archives("kaldiio")),
-        ("kaldi_native_io", lambda: get_version("kaldi_native_io"), "reads and writes archives only", kaldi_native_io),
+        ("kaldiio", lambda: get_version("kaldiio"), "does not compute features", archives("kaldiio")),
+        ("kaldi_native_io", lambda: get_version("kaldi_native_io"), "does not compute features", kaldi_native_io),
     ]  # fmt: skip
     implementations_here = []
     for name, version, note, how in listed:

@@ -61,6 +61,7 @@ class _Extractor:
     """Mixin that computes the filter banks of all utterances of a call before the original requests the first one."""
 
     dtype = torch.float32  # Type of the original's computation.
+    takes_first_channel = False  # True if the original accepts audio (channels, T).
 
     def __call__(self, raw_speech: Any, *arguments: Any, device: Any = None, **keywords: Any) -> Any:
         """Compute the model's input for one or more utterances, like the original.
@@ -97,7 +98,12 @@ class _Extractor:
         computed = _ready.get()
         if computed is None:
             return self._compute_features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
-        return next(computed)
+        features = next(computed)
+        is_mono = np.ndim(waveform) == 1 or self.takes_first_channel
+        if not is_mono or len(features) == 0 or np.asarray(waveform).dtype.kind != "f":
+            # The original refuses most of these waveforms, so its own code gives the result or the error.
+            return super()._extract_fbank_features(waveform, **parameters)  # type: ignore[misc]
+        return features
 
 
 class Speech2TextFeatureExtractor(_Extractor, transformers.Speech2TextFeatureExtractor):
@@ -108,13 +114,14 @@ class SeamlessM4TFeatureExtractor(_Extractor, transformers.SeamlessM4TFeatureExt
     """``transformers.SeamlessM4TFeatureExtractor``, also for Wav2Vec2-BERT: pairs of frames of 80 log-mel bins."""
 
     dtype = torch.float64
+    takes_first_channel = True
 
 
 class ASTFeatureExtractor(_Extractor, transformers.ASTFeatureExtractor):
     """``transformers.ASTFeatureExtractor``: 1024 frames of 128 log-mel bins."""
 
     def _extract_fbank_features(self, waveform: Any, max_length: int) -> Any:  # type: ignore[override]
-        features = super()._extract_fbank_features(waveform)[:max_length]
+        features = super()._extract_fbank_features(waveform, max_length=max_length)[:max_length]
         return np.pad(features, ((0, max_length - len(features)), (0, 0)))
 
 

@@ -84,6 +84,20 @@ def test_channels_after_the_first_are_not_left_out() -> None:
     assert_same(mine(stereo, **how), original(stereo, **how))
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "Lasr" not in name and "Phi4" not in name])
+@pytest.mark.parametrize("audio", [torch.zeros(2, 800), np.zeros(0, np.float32), np.ones(800, np.int16)])
+def test_refused_audio_gives_the_originals_result(name: str, audio: Any) -> None:
+    how = {"sampling_rate": 16000, "return_tensors": "np"}
+    original, mine = getattr(transformers, name)(), getattr(ours, name)()
+    try:
+        expected = original(audio, **how)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            mine(audio, **how)
+    else:
+        assert_same(mine(audio, **how), expected)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_sampling_rate_is_accepted(name: str) -> None:
     with pytest.raises(ValueError, match="sampling rate of"):
