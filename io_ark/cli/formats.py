@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
-from io_ark.cli.lhotse_arrays import check_storage, move_arrays, name_array, remove_arrays
+from io_ark.cli.lhotse_arrays import check_storage, list_obsolete, move_arrays, name_array, remove_arrays
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
@@ -581,8 +581,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                 )
 
             yield put
-        if path.exists():  # If this conversion is killed, the next one removes the arrays that only this copy names.
-            shutil.copyfile(path, new / f"replaced-{path.name}")
+        list_obsolete(path, unfinished, storage)
         move_arrays(new / storage.name, storage)
         synchronize(unfinished)
         put_in_place(unfinished, path)
