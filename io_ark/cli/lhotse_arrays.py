@@ -25,6 +25,11 @@ import numpy.typing as npt
 
 from io_ark.errors import OpenError
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has no locks of directories.
+    fcntl = None  # type: ignore[assignment]
+
 # Keys of storage that ark convert writes: the folder that lhotse adds, and a name from `name_array`. Both have no dots,
 # so they do not lead out of the folder.
 _KEY = re.compile(r"[^/.]{1,3}/[^/.]+-[0-9a-f]{16}\.npy")
@@ -43,6 +48,21 @@ def name_array(name: str, array: npt.NDArray[Any]) -> str:
     digest = hashlib.blake2b(f"{array.dtype.str} {array.shape} ".encode(), digest_size=8)
     digest.update(np.ascontiguousarray(array).data)
     return f"{name}-{digest.hexdigest()}"
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others waiting in the block.
+
+    Without the lock, a conversion could remove arrays that another conversion to the same manifest is about to name.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # The file system has no locks, or the folder must not be read.
+            if fcntl:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def refuse_source(source: Path, storage: Path) -> None:

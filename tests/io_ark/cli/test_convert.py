@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -30,7 +31,7 @@ import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, find_format
-from io_ark.streams.unfinished import choose_temporary_name
+from io_ark.streams.unfinished import choose_temporary_name, put_in_place
 from tests.support.ark_program import Ark
 from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
@@ -891,6 +892,40 @@ def test_damaged_manifest_keeps_its_arrays_if_a_conversion_is_interrupted(
     monkeypatch.setattr(formats, "put_in_place", interrupt)
     ark("convert feats.ark o.jsonl", 130)
     assert stored_arrays("o.jsonl") == before
+
+
+def test_failed_conversion_keeps_arrays_of_a_conversion_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, ark: Ark
+) -> None:
+    pytest.importorskip("lhotse")
+
+    def wait_for(name: str, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not Path(name).exists() and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def put_late(*paths: Path) -> None:
+        Path("second.moved").touch()
+        wait_for("first.ended", 30)
+        put_in_place(*paths)
+
+    def interrupt(*_: object) -> None:
+        Path("first.moved").touch()
+        wait_for("second.moved", 1)
+        raise KeyboardInterrupt
+
+    if (second := os.fork()) == 0:
+        try:
+            monkeypatch.setattr(formats, "put_in_place", put_late)
+            wait_for("first.moved", 30)
+            main(["convert", "feats.ark", "o.jsonl"])
+        finally:
+            os._exit(0)
+    monkeypatch.setattr(formats, "put_in_place", interrupt)
+    ark("convert feats.ark o.jsonl", 130)
+    Path("first.ended").touch()
+    os.waitpid(second, 0)
+    same(read_manifest("o.jsonl"))
 
 
 def test_equal_arrays_keep_their_names_in_a_new_manifest(ark: Ark) -> None:
