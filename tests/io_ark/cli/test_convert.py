@@ -995,6 +995,14 @@ def test_folder_with_the_name_of_an_obsolete_array_is_kept(ark: Ark) -> None:
     Path(array, "mine").mkdir(parents=True)
     ark("convert new.ark o.jsonl")
     assert Path(array, "mine").is_dir() and len(stored_arrays("o.jsonl")) == 3
+    folder = Path("o.jsonl_storage", "new")
+    folder.rename("disk")
+    folder.symlink_to(Path("disk").absolute())
+    ark("convert feats.ark o.jsonl", 2)  # The folder in the place of an array is refused.
+    array.with_suffix(".npy").joinpath("mine").rmdir()
+    array.rmdir()
+    ark("convert feats.ark o.jsonl")
+    assert len(list(Path("disk").iterdir())) == 1
 
 
 def test_temporary_folder_that_is_a_link_is_not_followed(ark: Ark) -> None:
