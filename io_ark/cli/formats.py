@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
-from io_ark.cli.lhotse_arrays import check_storage, move_arrays, name_array, remove_arrays
+from io_ark.cli.lhotse_arrays import check_storage, list_obsolete, lock_folder, move_arrays, name_array, remove_arrays
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
@@ -550,13 +550,15 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
     check_storage(storage)
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Conversions that were killed have left arrays that no manifest names. Their temporary folders hold the manifests.
-    remove_arrays(storage, list_unfinished(storage), path)
-    for target in (storage, path):
-        _remove_unfinished(target)
+    with lock_folder(path.parent):
+        remove_arrays(storage, list_unfinished(storage), path)
+        for target in (storage, path):
+            _remove_unfinished(target)
     new = choose_temporary_name(storage)
     unfinished = new / path.name
-    new.mkdir(parents=True)
+    new.mkdir()
     try:
         with lhotse.FeatureSet.open_writer(unfinished) as manifest, files(new / storage.name) as arrays:
 
@@ -581,13 +583,14 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                 )
 
             yield put
-        if path.exists():  # If this conversion is killed, the next one removes the arrays that only this copy names.
-            shutil.copyfile(path, new / f"replaced-{path.name}")
-        move_arrays(new / storage.name, storage)
-        synchronize(unfinished)
-        put_in_place(unfinished, path)
+        with lock_folder(path.parent):
+            list_obsolete(path, unfinished, storage)
+            move_arrays(new / storage.name, storage)
+            synchronize(unfinished)
+            put_in_place(unfinished, path)
     finally:
-        remove_arrays(storage, [new], path)
+        with lock_folder(path.parent):
+            remove_arrays(storage, [new], path)
         remove_files(new)
 
 

@@ -2,7 +2,9 @@
 
 The name of an array contains a digest of its values, so an array never replaces a different array. A conversion first
 adds its arrays to the folder, then replaces the manifest, and then removes the arrays that only the old manifest names.
-Whenever the conversion is killed, the manifest that is there has all of its arrays.
+Whenever the conversion is killed, the manifest that is there has all of its arrays. A conversion that fails, and the
+next conversion after a kill, remove the arrays that were added. Arrays that were in the folder before are kept, because
+a manifest with another name may use them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import gzip
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -22,9 +25,18 @@ import numpy.typing as npt
 
 from io_ark.errors import OpenError
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has no locks of directories.
+    fcntl = None  # type: ignore[assignment]
+
 # Keys of storage that ark convert writes: the folder that lhotse adds, and a name from `name_array`. Both have no dots,
 # so they do not lead out of the folder.
 _KEY = re.compile(r"[^/.]{1,3}/[^/.]+-[0-9a-f]{16}\.npy")
+# Name of a list in a temporary folder: the keys of the arrays that only the old manifest names.
+_OBSOLETE = "obsolete.txt"
+# Suffix of an empty file in a temporary folder: the array with this name was in the folder of the arrays before.
+_FOUND = ".found"
 
 
 def name_array(name: str, array: npt.NDArray[Any]) -> str:
@@ -38,17 +50,47 @@ def name_array(name: str, array: npt.NDArray[Any]) -> str:
     return f"{name}-{digest.hexdigest()}"
 
 
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others waiting in the block.
+
+    Without the lock, a conversion could remove arrays that another conversion to the same manifest is about to name.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # The file system has no locks, or the folder must not be read.
+            if fcntl:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
 def refuse_source(source: Path, storage: Path) -> None:
     """Raise :class:`OpenError` if the source is in the folder ``storage``, or is a manifest of arrays in the folder."""
-    folder = storage.resolve()
-    places = {Path(str(entry["storage_path"])) for entry in _iterate_features(source)} if source.is_file() else {source}
-    if any(folder == place or folder in place.parents for place in map(Path.resolve, places)):
+    folder = Path(os.path.realpath(storage))
+    names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
+    # Path.resolve would raise other exceptions for links that lead to themselves.
+    places = [Path(os.path.realpath(name)) for name in names if "\0" not in name]
+    if any(folder == place or folder in place.parents for place in places):
         advice = "choose another target, because the conversion could remove the arrays"
         raise OpenError(f"the source has arrays in this folder: {advice}", file=str(storage))
 
 
+def list_obsolete(old: Path, new: Path, storage: Path) -> None:
+    """Write the keys of the arrays that only the old manifest names to the folder of the new manifest.
+
+    If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
+    """
+    keys = set(_iterate_keys(old, storage))
+    if keys:
+        keys.difference_update(_iterate_keys(new, storage))
+        new.with_name(_OBSOLETE).write_text("".join(f"{key}\n" for key in keys), "utf-8")
+
+
 def move_arrays(source: Path, storage: Path) -> None:
     """Move the files of a folder tree to the folder ``storage``. Files that are links are replaced, not followed.
+
+    A file in ``source`` marks each array that was in ``storage`` before (see :func:`remove_arrays`).
 
     Raises:
         OpenError: the name of a folder belongs to a link or to a file. Arrays that lie there would be lost.
@@ -59,6 +101,8 @@ def move_arrays(source: Path, storage: Path) -> None:
         if path.is_dir():
             move_arrays(path, storage / path.name)
         else:
+            if os.path.lexists(storage / path.name):
+                path.with_suffix(_FOUND).touch()
             path.replace(storage / path.name)
 
 
@@ -71,27 +115,46 @@ def check_storage(storage: Path) -> None:
 
 
 def remove_arrays(storage: Path, folders: Iterable[Path], kept: Path) -> None:
-    """Remove the arrays that manifests in temporary folders name, and then the folders of arrays that are empty.
+    """Remove the arrays that conversions have added or made obsolete, and then the folders of arrays that are empty.
 
-    Links are not followed.
+    If the new manifest is still in the temporary folder of a conversion, the conversion has failed or was killed, and
+    the arrays that it moved are removed. Otherwise, the arrays that only the old manifest names are removed. Links are
+    not followed.
 
     Args:
         storage: the folder of the arrays.
         folders: temporary folders of conversions to this folder.
         kept: the manifest whose arrays are kept. It may be missing.
     """
-    manifests = (path for folder in folders for path in folder.glob("*") if path.name.endswith((".jsonl", ".jsonl.gz")))
-    keys = {key for manifest in manifests for key in _iterate_keys(manifest, storage)}
+    keys = set[str]()
+    own_folders = [folder for folder in folders if not folder.is_symlink()]
+    for folder in own_folders:
+        unfinished, obsolete = folder / kept.name, folder / _OBSOLETE
+        if unfinished.exists():
+            keys.update(key for key in _iterate_keys(unfinished, storage) if _is_added(folder / storage.name / key))
+        elif obsolete.exists():
+            keys.update(filter(_KEY.fullmatch, obsolete.read_text("utf-8").split("\n")))
     if keys:
         keys.difference_update(_iterate_keys(kept, storage))
     for key in keys:
         path = storage / key
-        if path.parent.is_symlink() or storage.is_symlink():
+        # The user may have given the name of an array or of its folder to something else.
+        if path.parent.is_symlink() or storage.is_symlink() or not (path.is_file() or path.is_symlink()):
             continue
         path.unlink(missing_ok=True)
         for folder in (path.parent, storage):
             with contextlib.suppress(OSError):  # The folder has other files.
                 folder.rmdir()
+    # The other files of a temporary folder have no meaning without these files, so they may be removed in any order.
+    for folder in own_folders:
+        for name in (_OBSOLETE, kept.name):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                (folder / name).unlink()
+
+
+def _is_added(temporary: Path) -> bool:
+    """Return True if :func:`move_arrays` has moved an array from a temporary folder, and it is a new array."""
+    return not (temporary.exists() or temporary.with_suffix(_FOUND).exists())
 
 
 def _iterate_keys(manifest: Path, storage: Path) -> Iterator[str]:

@@ -11,6 +11,8 @@ from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.torch.data.arguments import check_whole_number
 
+MAX_WIDTH = 1 << 31  # Upper bound of numbers and widths of masks, so that torch's integers hold them.
+
 
 class SpecAugment(nn.Module):
     """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).
@@ -62,7 +64,8 @@ class SpecAugment(nn.Module):
         self.num_time_masks, self.time_mask, self.time_mask_ratio = num_time_masks, time_mask, time_mask_ratio
         self.time_warp, self.fill = time_warp, fill
         for name in ("num_frequency_masks", "frequency_mask", "num_time_masks", "time_mask", "time_warp"):
-            check_whole_number(name, getattr(self, name))
+            if check_whole_number(name, getattr(self, name)) >= MAX_WIDTH:
+                raise OptionError(f"{name} must be below {MAX_WIDTH}")
         if not 0 <= time_mask_ratio <= 1:
             raise OptionError(f"time_mask_ratio={time_mask_ratio} must lie within 0 to 1")
 

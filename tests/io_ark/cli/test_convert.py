@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -30,7 +31,7 @@ import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, find_format
-from io_ark.streams.unfinished import choose_temporary_name
+from io_ark.streams.unfinished import choose_temporary_name, put_in_place
 from tests.support.ark_program import Ark
 from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
@@ -814,6 +815,119 @@ def test_interrupted_conversion_leaves_the_old_manifest_and_its_arrays(
     assert not list(Path().glob("*first*"))
 
 
+@pytest.mark.parametrize("step", ["move_arrays", "put_in_place", "kill"])
+def test_failed_conversion_keeps_equal_arrays_that_another_manifest_names(
+    step: str, monkeypatch: pytest.MonkeyPatch, ark: Ark
+) -> None:
+    pytest.importorskip("lhotse")
+    newer = other_values()
+    ark("convert feats.ark o.jsonl")
+    before = stored_arrays("o.jsonl")
+    Path("o.jsonl").rename("old.jsonl")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if step == "kill":
+        number = 0
+        while killed_at(number, ["convert", "new.ark", "o.jsonl"]):
+            same(read_manifest("old.jsonl"))
+            if Path("o.jsonl").exists():
+                same(read_manifest("o.jsonl"), newer)
+                Path("o.jsonl").rename("new.jsonl")
+            # A source that cannot be stored: the conversion only removes what the killed conversion has left.
+            Path("vector.ark").write_text("u  [ 1 2 ]\n")
+            ark("convert vector.ark o.jsonl", 2)
+            same(read_manifest("old.jsonl"))
+            if Path("new.jsonl").exists():
+                same(read_manifest("new.jsonl"), newer)
+                Path("new.jsonl").rename("o.jsonl")
+                ark("convert vector.ark o.jsonl", 2)
+                Path("o.jsonl").unlink()
+                shutil.rmtree("o.jsonl_storage")
+                Path("old.jsonl").unlink()
+                ark("convert feats.ark o.jsonl")
+                Path("o.jsonl").rename("old.jsonl")
+            assert stored_arrays("o.jsonl") == before and not list(Path().glob("*unfinished*")), number
+            number += 1
+        assert number > 10
+        return
+    monkeypatch.setattr(formats, step, interrupt)
+    ark("convert new.ark o.jsonl", 130)
+    assert stored_arrays("o.jsonl") == before
+    same(read_manifest("old.jsonl"))
+
+
+def test_manifest_that_a_user_renames_after_a_kill_keeps_its_arrays(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    newer = other_values()
+    number, kept = 0, {"old": 0, "new": 0}
+    kaldiio.save_ark("third.ark", {"third": FEATS["b.1"]})
+    ark("convert feats.ark o.jsonl")
+    while killed_at(number, ["convert", "new.ark", "o.jsonl"]):
+        expected = newer if "new" in read_manifest("o.jsonl") else FEATS
+        kept["old" if expected is FEATS else "new"] += 1
+        Path("o.jsonl").rename("renamed.jsonl")
+        ark("convert third.ark o.jsonl")
+        same(read_manifest("renamed.jsonl"), expected)
+        assert len(stored_arrays("o.jsonl")) == len(expected) + 1
+        ark("convert feats.ark o.jsonl")
+        Path("renamed.jsonl").rename("o.jsonl")
+        ark("convert feats.ark o.jsonl")
+        number += 1
+    assert min(kept.values()) > 2
+
+
+def test_damaged_manifest_keeps_its_arrays_if_a_conversion_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, ark: Ark
+) -> None:
+    pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl")
+    before, lines = stored_arrays("o.jsonl"), Path("o.jsonl").read_text()
+    Path("o.jsonl").write_text(f"# mine\n{lines}")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(formats, "put_in_place", interrupt)
+    ark("convert feats.ark o.jsonl", 130)
+    assert stored_arrays("o.jsonl") == before
+
+
+def test_failed_conversion_keeps_arrays_of_a_conversion_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, ark: Ark
+) -> None:
+    pytest.importorskip("lhotse")
+
+    def wait_for(name: str, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not Path(name).exists() and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def put_late(*paths: Path) -> None:
+        Path("second.moved").touch()
+        wait_for("first.ended", 30)
+        put_in_place(*paths)
+
+    def interrupt(*_: object) -> None:
+        Path("first.moved").touch()
+        wait_for("second.moved", 1)
+        raise KeyboardInterrupt
+
+    if (second := os.fork()) == 0:
+        try:
+            monkeypatch.setattr(formats, "put_in_place", put_late)
+            wait_for("first.moved", 30)
+            main(["convert", "feats.ark", "o.jsonl"])
+        finally:
+            os._exit(0)
+    monkeypatch.setattr(formats, "put_in_place", interrupt)
+    ark("convert feats.ark o.jsonl", 130)
+    Path("first.ended").touch()
+    os.waitpid(second, 0)
+    same(read_manifest("o.jsonl"))
+
+
 def test_equal_arrays_keep_their_names_in_a_new_manifest(ark: Ark) -> None:
     pytest.importorskip("lhotse")
     other_values()
@@ -864,6 +978,54 @@ def test_links_in_the_place_of_folders_of_arrays_are_refused_and_kept(ark: Ark) 
     assert "o.jsonl_storage/new: is a link" in ark("convert new.ark o.jsonl", 2).err
     same(read_manifest("o.jsonl"))
     assert len(stored_arrays("o.jsonl")) == len(FEATS)
+    Path("o.jsonl_storage", "new").unlink()
+    Path("o.jsonl_storage", "new").write_text("mine")
+    for _ in range(2):
+        assert "o.jsonl_storage/new: is not a folder" in ark("convert new.ark o.jsonl", 2).err
+        assert Path("o.jsonl_storage", "new").read_text() == "mine" and not list(Path().glob("*unfinished*"))
+    same(read_manifest("o.jsonl"))
+
+
+def test_folder_with_the_name_of_an_obsolete_array_is_kept(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    other_values()
+    ark("convert feats.ark o.jsonl")
+    array = next(Path("o.jsonl_storage").glob("a*/*.npy"))
+    array.unlink()
+    Path(array, "mine").mkdir(parents=True)
+    ark("convert new.ark o.jsonl")
+    assert Path(array, "mine").is_dir() and len(stored_arrays("o.jsonl")) == 3
+    folder = Path("o.jsonl_storage", "new")
+    folder.rename("disk")
+    folder.symlink_to(Path("disk").absolute())
+    ark("convert feats.ark o.jsonl", 2)  # The folder in the place of an array is refused.
+    array.with_suffix(".npy").joinpath("mine").rmdir()
+    array.rmdir()
+    ark("convert feats.ark o.jsonl")
+    assert len(list(Path("disk").iterdir())) == 1
+
+
+def test_temporary_folder_that_is_a_link_is_not_followed(ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl")
+    Path("mine").mkdir()
+    Path("o.jsonl").rename("mine/o.jsonl")
+    before = stored_arrays("o.jsonl")
+    left_by_a_dead_process(Path("o.jsonl_storage")).symlink_to("mine")
+    other_values()
+    ark("convert new.ark o.jsonl")
+    assert Path("mine/o.jsonl").exists() and before < stored_arrays("o.jsonl")
+
+
+@pytest.mark.parametrize("place", ["a\\u0000b", "loop/x"])
+def test_odd_places_in_a_manifest_of_the_source_are_refused_in_a_line(place: str, ark: Ark) -> None:
+    pytest.importorskip("lhotse")
+    Path("loop").symlink_to("loop")
+    ark("convert feats.ark o.jsonl")
+    Path("x.jsonl").write_text(Path("o.jsonl").read_text().replace("o.jsonl_storage", place))
+    assert ark("convert x.jsonl p.jsonl", 2).err.startswith("ark: x.jsonl: ")
+    Path("p.jsonl_storage").symlink_to("p.jsonl_storage")
+    assert "p.jsonl_storage: is a link" in ark("convert o.jsonl p.jsonl", 2).err
 
 
 def test_arrays_of_the_source_are_not_the_target(ark: Ark) -> None:

@@ -251,3 +251,15 @@ def test_number_of_unreadable_lines_is_limited(ark: Ark) -> None:
     Path("b.scp").write_text("no_place\n" * 120 + Path("a.scp").read_text())
     out = ark("diff b.scp a.scp", 1).out
     assert out.count("unreadable: ") == 100 and "... and 20 more\n" in out and "120 unreadable" in out
+
+
+def test_damaged_single_objects_are_a_pair_and_the_shown_lines_are_limited(ark: Ark) -> None:
+    values = {f"k{i}": np.full((1, 1), i, np.float32) for i in range(80)}
+    kaldiio.save_ark("a.ark", values)
+    kaldiio.save_ark("b.ark", {key: value + 1 for key, value in values.items()}, scp="b.scp")
+    Path("cut").write_bytes(Path("a.ark").read_bytes()[3:15])
+    out = ark("diff cut cut", 1).out
+    assert "1 key compared: 0 equal, 1 different\n" in out and out.count("unreadable") == 1
+    Path("c.scp").write_text(Path("b.scp").read_text() + "".join(f"n{i} missing:{i}\n" for i in range(60)))
+    lines = ark("diff a.ark c.scp", 1).out.splitlines()
+    assert sum("missing" in line or "largest" in line for line in lines[:-1]) == 100 and "... and 40 more" in lines

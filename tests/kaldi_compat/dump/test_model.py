@@ -519,9 +519,12 @@ def test_counts_of_an_extractor_start_at_zero_for_each_archive(data: Path, capsy
     assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
 
 
-def test_utterances_that_a_preset_resamples_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("rate", [8000, 32000])
+def test_utterances_that_a_preset_resamples_are_counted(
+    rate: int, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for path in sorted((data / "wav").iterdir()):
-        write_wav(path, audio(5000, seed=1), 8000)
+        write_wav(path, audio(20000, seed=1), rate)
     assert kaldi_compat.dump(data, "campplus", nj=1).utterances == 4
     assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err
 

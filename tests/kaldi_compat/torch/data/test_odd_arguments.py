@@ -108,6 +108,9 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: collate([item(torch.zeros(3, 2)), item(torch.zeros(3, 4))]), "float32, 2.*float32, 4"),
     (lambda: collate([item(np.zeros(3))]), "cannot pad .*ndarray"),
     (lambda: pad([torch.zeros(3)], 10**400), "value must be a number, not an integer of 1329 bits"),
+    (lambda: SpecAugment(frequency_mask=10**5000), "frequency_mask must be below 2147483648"),
+    (lambda: SpecAugment(time_mask=2**63), "time_mask must be below"),
+    (lambda: SpecAugment(time_warp=2**31), "time_warp must be below"),
     (lambda: collate([]), "cannot pad nothing"),
     (lambda: collate([np.zeros(3)]), "collate takes a list of Utterance.*not of ndarray: .* pad"),  # type: ignore[list-item]
     (lambda: collate([item(torch.zeros(3)), torch.zeros(3)]), "not of Tensor"),  # type: ignore[list-item]
