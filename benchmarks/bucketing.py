@@ -46,10 +46,10 @@ SHOWN = {
     "again": ".0%",
     "first": ".2f",
     "microseconds": ",.0f",
-    "megabytes": ",.0f",
+    "mebibytes": ",.0f",
 }
 COLUMNS = ["utterances", "at most", "sampler", "batches", "padding", "pairs again", "first batch: s", "each batch: µs"]
-COLUMNS += ["memory: MB"]
+COLUMNS += ["memory: MiB"]
 
 
 def write_manifests(folder: Path, utterances: int) -> None:
@@ -99,7 +99,7 @@ def measure_planning(limits: dict[str, float], utterances: int) -> dict[str, flo
     from kaldi_compat import BucketBatchSampler
 
     frames = (100 * np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)).astype(int)
-    memory, start = measure_peak_megabytes(), time.process_time()
+    memory, start = measure_peak_mebibytes(), time.process_time()
     sampler = BucketBatchSampler(frames, **limits)
     next(iter(sampler))
     first = time.process_time() - start
@@ -108,7 +108,7 @@ def measure_planning(limits: dict[str, float], utterances: int) -> dict[str, flo
     return {
         "first": first,
         "later": time.process_time() - start - first,
-        "megabytes": measure_peak_megabytes() - memory,
+        "mebibytes": measure_peak_mebibytes() - memory,
     }
 
 
@@ -124,7 +124,7 @@ def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str
         import lhotse.dataset  # noqa: F401
 
         epoch = partial(iterate_lhotse_batches, folder, limits, lazy=contestant == "lhotse, lazy")
-    memory, start, first = measure_peak_megabytes(), time.process_time(), 0.0
+    memory, start, first = measure_peak_mebibytes(), time.process_time(), 0.0
     count = used = padded = 0.0
     for _, seconds in epoch(1):
         first = first or time.process_time() - start
@@ -136,7 +136,7 @@ def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str
         "first": first,
         "microseconds": seconds_after_first / count * 1e6,
     }
-    figures["megabytes"] = measure_peak_megabytes() - memory
+    figures["mebibytes"] = measure_peak_mebibytes() - memory
     return {**figures, "again": share_of_pairs_again([b for b, _ in epoch(1)], [b for b, _ in epoch(2)])}
 
 
@@ -150,8 +150,8 @@ def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> fl
     return together / max(pairs, 1)
 
 
-def measure_peak_megabytes() -> float:
-    """Return the peak memory of this process in MB."""
+def measure_peak_mebibytes() -> float:
+    """Return the peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -180,8 +180,8 @@ def main() -> None:
         planned = []
         for name, limits in LIMITS.items():
             figures = measure_row("planning", ".", limits)
-            planned.append([name, f"{figures['first']:.1f}", f"{figures['later']:.1f}", f"{figures['megabytes']:,.0f}"])
-        columns = ["limits", "first epoch: s", "later epoch: s", "memory: MB"]
+            planned.append([name, f"{figures['first']:.1f}", f"{figures['later']:.1f}", f"{figures['mebibytes']:,.0f}"])
+        columns = ["limits", "first epoch: s", "later epoch: s", "memory: MiB"]
         report("planning", Table("python benchmarks/bucketing.py --planning", columns, planned))
         return
     rows = []
@@ -201,7 +201,8 @@ def main() -> None:
                 figures = measure_row(contestant, folder, {"batch_size": arguments.batch_size})
                 add(utterances, f"{arguments.batch_size}", contestant, figures)
             as_many = -(-utterances // int(figures["batches"]))
-            add(utterances, f"{as_many}", "ours", measure_row("ours", folder, {"batch_size": as_many}))
+            if as_many != arguments.batch_size:
+                add(utterances, f"{as_many}", "ours", measure_row("ours", folder, {"batch_size": as_many}))
     report("bucketing", Table(COMMAND, COLUMNS, rows))
 
 

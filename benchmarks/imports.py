@@ -32,7 +32,7 @@ MEASURED = "; import time; print(time.process_time(), *open('/proc/self/status')
 
 
 def measure_cost(code: str) -> tuple[float, float]:
-    """Run a statement in a new process, and return its processor time in milliseconds and its peak memory in MB."""
+    """Run a statement in a new process, and return its processor time in milliseconds and its peak memory in MiB."""
     done = subprocess.run([sys.executable, "-c", code + MEASURED], capture_output=True, text=True, check=True, cwd=ROOT)
     seconds, kilobytes = done.stdout.split()
     return 1e3 * float(seconds), int(kilobytes) / 1024
@@ -59,7 +59,7 @@ def main() -> None:
     for name, (base, _) in STATEMENTS.items():
         milliseconds, megabytes = (mine - other for mine, other in zip(least[name], least[base], strict=True))
         rows.append([name, base, f"{max(milliseconds, 0):.0f}", f"{max(megabytes, 0):.1f}"])
-    report("imports", Table(COMMAND, ["statement", "beyond", "processor time: ms", "memory: MB"], rows))
+    report("imports", Table(COMMAND, ["statement", "beyond", "processor time: ms", "memory: MiB"], rows))
 
 
 if __name__ == "__main__":

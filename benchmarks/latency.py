@@ -22,7 +22,7 @@ OURS = "kaldi_compat.numpy"
 TORCH = "kaldi_compat.FeatureStream"
 PEER = "kaldi-native-fbank, arrays"
 CONTESTANTS = {OURS: {}, f"{OURS}, without C": {"KALDI_COMPAT_NATIVE": "0"}, TORCH: {}, PEER: {}}
-COLUMNS = ["stream", "start: ms", "chunk, median: µs", "chunk, 99%: µs", "peak memory: MB"]
+COLUMNS = ["stream", "start: ms", "chunk, median: µs", "chunk, 99%: µs", "peak memory: MiB"]
 
 
 def make_numpy_stream() -> Callable[[object], object]:

@@ -312,7 +312,7 @@ def make_random_alignment(frames: int, rng: np.random.Generator) -> np.ndarray:
 
 @dataclass
 class Best:
-    """The least processor time of some runs in seconds, and the most memory in MB."""
+    """The least processor time of some runs in seconds, and the most memory in MiB."""
 
     seconds: float = float("inf")
     memory: int = 0
@@ -398,7 +398,7 @@ class Row:
 
     Attributes:
         ours, kaldi: processor time in seconds; Kaldi's is NaN if it was not measured.
-        memory, kaldi_memory: peak memory in MB; Kaldi's is 0 if it was not measured.
+        memory, kaldi_memory: peak memory in MiB; Kaldi's is 0 if it was not measured.
         runs: number of rounds that were measured.
     """
 
@@ -463,10 +463,11 @@ def figures(results: dict[str, dict[str, Row]]) -> Figures:
         cells = [cell for row in measured_rows for cell in (row.cells if row else ["", ""])]
         last = measured_rows[-1]
         memory = [str(last.memory), str(last.kaldi_memory or "")] if last else ["", ""]
-        if any(cells):
+        # Without a time that is long enough to compare, a row shows only the memory of starting a program.
+        if any(cell and not cell.startswith("<") for cell in cells):
             rows.append([name, *cells, *memory])
     ratios = [[f"{data}: times", f"{data}, Kaldi: s", f"{data}: s"] for data in DATA]
-    return Figures(COMMAND, ["program", *columns, "long: MB", "long, Kaldi: MB"], rows, ratios)
+    return Figures(COMMAND, ["program", *columns, "long: MiB", "long, Kaldi: MiB"], rows, ratios)
 
 
 def main() -> None:
@@ -505,8 +506,8 @@ def main() -> None:
                 results_file.write_text(
                     json.dumps({d: {n: asdict(r) for n, r in rows.items()} for d, rows in results.items()})
                 )
-                print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.memory:6} MB "
-                      f"{row.kaldi_memory:6} MB {row.runs} runs", flush=True)  # fmt: skip
+                print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.memory:6} MiB "
+                      f"{row.kaldi_memory:6} MiB {row.runs} runs", flush=True)  # fmt: skip
     report("every-program", figures(results))
     if measurement.start_up.keys() >= set(STARTED):
         columns = ["program on an empty table", "ours: s", *(["Kaldi: s"] if chosen.kaldi else [])]

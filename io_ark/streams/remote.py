@@ -41,6 +41,10 @@ _NO_VERSIONS = (
     "the server sends neither a strong ETag nor a Last-Modified that is a second old, so parts of two versions of the "
     "file could be mixed: copy the file, or use a pipe such as 'curl -s URL |'"
 )
+# All file systems that this process and its parents have opened. fsspec forgets the file systems of the parent in a
+# forked process. If they were released there, they would close their connections and remove them from the event loop's
+# epoll instance, which the parent shares, so the parent would wait for its next answer until the timeout.
+_file_systems: list[Any] = []
 _NO_RANGES = (
     "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
 )
@@ -80,6 +84,8 @@ def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
         )
     except (ImportError, ValueError) as error:
         raise OpenError(f"cannot be opened: {error}", file=url) from error
+    if not any(system is opened for opened in _file_systems):
+        _file_systems.append(system)
     return system, path
 
 

@@ -220,8 +220,8 @@ class WaveDataset(_KeyedDataset):
         wav: path of a ``wav.scp``, its rspecifier ``scp:wav.scp``, or a data directory (a path or a
             :class:`~io_ark.data_dir.DataDir`). The file ``segments`` of a data directory is used if it exists.
         segments: path of a ``segments`` file. Its lines are then the utterances, which are cut as by extract-segments.
-            From a 16-bit wave file of one channel, only the segment is read. Other recordings are decoded and commands
-            are run again for every segment, so convert long recordings first.
+            From a 16-bit wave file, only the segment is read. Files in other formats are decoded and commands are run
+            again for every segment, so convert long recordings first.
         channel: channel of recordings with several channels. The channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             sampling rate of the audio.

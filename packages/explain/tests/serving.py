@@ -162,14 +162,16 @@ def section(number: int, case: Case, explanation: Explanation | str) -> str:
     port_frames, frames, mean, largest, cosine = difference(case)
     apart = f"{mean:.2g} on average, {largest:.2g} at most; cosine similarity {cosine:.3f}"
     number_of_frames = f"both have {frames} frames" if port_frames == frames else f"{port_frames} frames, not {frames}"
-    in_silence = f"; {difference_in_silence(case):.2g} in digital silence" if case.silence else ""
+    silence = ""
+    if case.silence:
+        silence = f"\n| absolute difference in digital silence | {difference_in_silence(case):.2g} on average |"
     return f"""## {number}. {case.title}
 
 | item | this port |
 |---|---|
 | the port computes | {case.serves} |
 | training computes | {case.training} (preset `{case.preset}`) |
-| absolute difference on speech | {apart}; {number_of_frames}{in_silence} |
+| absolute difference on speech | {apart}; {number_of_frames} |{silence}
 | sources | {case.sources} |
 
 ```text

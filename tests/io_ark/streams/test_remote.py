@@ -92,6 +92,23 @@ def test_mapping_is_pickled_and_used_after_fork(server: RangeServer) -> None:
     np.testing.assert_array_equal(table["utt005"], TABLE["utt005"])
 
 
+def test_process_reads_on_while_its_child_reads(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setattr(remote, "_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr(remote, "_RETRY_SECONDS", ())
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    child = os.fork()
+    if child == 0:
+        read = np.array_equal(table["utt090"], TABLE["utt090"])
+        gc.collect()
+        os._exit(0 if read else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(table["utt005"], TABLE["utt005"])
+    assert len(io_ark.load_scp(f"{server.url}/feats.scp")) == len(TABLE)
+
+
 @pytest.mark.parametrize("failures", [[503], [500, 0], [429, 503, 502], [0]])
 @pytest.mark.parametrize("first", [True, False])
 def test_temporary_failures_are_retried(failures: list[int], first: bool, server: RangeServer) -> None:
