@@ -225,7 +225,13 @@ def make_cases(seed: int, count: int) -> Iterator[Case]:
             words = [each for each in words if "samples times" not in each]
         if len({"variance", "global", "base 10", "decibels"} & {*steps}) > 1:
             words = [each for each in words if "base 10" not in each and "decibels" not in each]
-        if "global" in steps or ("variance" in steps and {"base 10", "decibels"} & {*steps}):
+        # The statistics of a normalization after a mask include the masked frames.
+        after_mask = {*steps[steps.index("masked") + 1 :]} if "masked" in steps else set()
+        if (
+            "global" in steps
+            or {"mean", "variance"} & after_mask
+            or ("variance" in steps and {"base 10", "decibels"} & {*steps})
+        ):
             # Explain can only find a number for each column, not the step that computed the numbers.
             words = [f"{each}|each column" if "mean" in each or "deviation" in each else each for each in words]
         name = f"{number} {rate} Hz {len(samples)} {kind} {array.shape} {options} {steps}"

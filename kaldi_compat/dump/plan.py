@@ -53,9 +53,9 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Shard:
-    """An archive of the plan."""
+    """A range of utterances of the plan, which is written to one archive for each output."""
 
-    number: int  # Number of the archive, from 1, which is part of its name.
+    number: int  # Number from 1, which is part of the names of the archives.
     start: int  # Position of its first line in the list of utterances, in bytes.
     stop: int  # Position after its last line, in bytes.
     count: int  # Number of its lines.

@@ -398,20 +398,22 @@ class Finder:
 
         An FFT resampler finds the two likeliest rates. All resamplers are then tried, and the two best are yielded.
         """
-        best_of = dict[Search, Attempt]()
+        best_of, is_certain = dict[Search, Attempt](), share <= THRESHOLDS.much_better
         for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
             best_of.setdefault(attempt.search, attempt)
         for search, attempt in best_of.items():
-            candidate, begun = attempt.candidate.remove_noise(), list[list[Candidate]]()
-            for other in candidate.source.at_other_rates:
-                ratio = other.rate / candidate.rate
-                rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
-                center = (candidate.first_sample + candidate.size / 2) * ratio
-                begun.append(search.starts(other, [Timing(rows, center, 1.0, True)]))
-            begun = [starts for starts in begun if starts and search.cost(starts[0]) < THRESHOLDS.other_rate]
+            candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
+            if is_certain:  # Both starts have the usual options, so the right rate has the better one.
+                own = _start_at(search, candidate, candidate.source)
+                limit = min([limit, *map(search.cost, own)])
+            begun = [_start_at(search, candidate, other) for other in candidate.source.at_other_rates]
+            begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
-                if search.cost(best) > share * attempt.cost or self.budget.is_stage_over():
+                # If few options are wrong at another rate that already explains more, a fifth of the cost is enough.
+                is_likely = is_certain and search.cost(best) < THRESHOLDS.close
+                largest = attempt.cost * (THRESHOLDS.better if is_likely else share)
+                if search.cost(best) > largest or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
                 if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.
@@ -432,6 +434,14 @@ class Finder:
                 attempt = start.improve()
                 yield attempt
                 yield Attempt(start.search, start.search.refine(attempt.candidate)).improve()
+
+
+def _start_at(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
+    """Return the starts of a search in a candidate's audio at another rate, with the frames at the same times."""
+    ratio = source.rate / candidate.rate
+    rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
+    center = (candidate.first_sample + candidate.size / 2) * ratio
+    return search.starts(source, [Timing(rows, center, 1.0, True)])
 
 
 def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:

@@ -313,7 +313,15 @@ class Search:
         plain: list[Changes] = [{name: candidate.default(name)} for name in names]
         levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
-        for changes in [*same_shape, *plain, *plain, levels]:  # Twice, because one option may depend on another.
+        same_frames: list[Changes] = []
+        # A periodic window is a window with one more sample, whose last value is usually 0.
+        if candidate.window == "periodic":
+            usual: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
+            same_frames = [changes for changes in usual if candidate.change(changes).size == candidate.size + 1]
+        # Removal of the whole recording's DC offset changes only frames at the edges if each frame's offset is removed.
+        parts: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
+        # Options are tried twice, because one option may depend on another.
+        for changes in [*same_shape, *same_frames, *plain, *plain, *parts, levels]:
             other = candidate.change(changes)
             limit = max(1.02 * self.cost(candidate), THRESHOLDS.explained)
             if other.key != candidate.key and self.cost(other) <= limit:

@@ -123,8 +123,12 @@ class Settling:
             _list_edges,
         ]
         for step in steps:
-            if not best.fit.words and (rounded := self._explain_by_rounding(best)).is_explained_by(self.tolerance):
-                return rounded
+            # Zeros after the audio may give the rows that are still missing.
+            is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
+            if is_whole and best.fit.words < fits.NUMBER_WORDS:
+                rounded = self._explain_by_rounding(best)
+                if rounded.is_explained_by(self.tolerance):
+                    return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
             best = self._choose_best([best, *map(self._map, candidates)]) or best
             if best.fit.residual <= self.tolerance and step == _list_edges:
@@ -233,12 +237,14 @@ class Settling:
         power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
-        yield from (candidate.change({"scale": scale, "floor": floor}) for scale, floor in known)
+        # A number added to powers changes magnitudes near a floor.
+        roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
+        yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
+                    for (scale, floor), root in itertools.product(known, roots))  # fmt: skip
         is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
         if is_db_80:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
         if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
-            roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
         elif not known and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import re
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,15 +32,19 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_explain import work
+from kaldi_explain import arrangements, work
 from kaldi_explain.answers import _split_settings
 from kaldi_explain.calls import WHISPER, describe_library_call
-from kaldi_explain.candidates import Candidate
+from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
+from kaldi_explain.finder import Finder
 from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
+from kaldi_explain.search import Search
+from kaldi_explain.settling import Settling
+from kaldi_explain.sources import AudioSource, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
@@ -711,6 +717,107 @@ def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) 
     assert len(answers) == 1 and "the search stopped at its limit of work" in answers.pop()
     assert len({budget.units for budget in budgets}) == 1
     assert 0.5e6 < budgets[0].units < 1.5 * THRESHOLDS.units_per_second
+
+
+def make_search(array: Any) -> Search:
+    """Return the search for features of SAMPLES whose frames are the rows of an array."""
+    rows, columns = (np.ones(count, bool) for count in array.shape)
+    sheet = Sheet([], array, arrangements.Arrangement("", slice(None)), rows, columns)
+    return Search(sheet, work.Budget(len(SAMPLES) / 16000), 1 / 32768)
+
+
+def make_candidate(kind: str, **options: Any) -> Candidate:
+    """Return a candidate for features of SAMPLES."""
+    return Candidate(kind, 16000, source=AudioSource("", 16000, lambda: SPEECH, len(SAMPLES))).change(options)
+
+
+def test_offset_of_the_whole_recording_is_dropped_where_only_preemphasis_makes_a_difference() -> None:
+    search = make_search(port(SPEECH, whole_preemphasis=True, bins=40))
+    candidate = make_candidate("fbank", num_mel_bins=40, whole=("offset", "preemphasis"))
+    assert search._simplify(candidate).whole == ("preemphasis",)
+
+
+def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less() -> None:
+    search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
+    candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
+    simple = search._simplify(candidate)
+    assert (simple.value("frame_length"), simple.window) == (20.0, "kaldi")
+
+
+def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels of a wide spectrogram would use up the budget, and rounding would not be tried after them."""
+    monkeypatch.setattr(Settling, "_list_levels", lambda self, candidate: pytest.fail("levels were tried"))
+    candidate = make_candidate("spectrogram", bins="log", remove_dc_offset=False)
+    accurate = candidate.change({"precise": True}).compute(SAMPLES.astype(np.float32)).astype(np.float64)
+    array = 10 / np.log(10) * accurate
+    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
+
+
+def test_zeros_after_the_audio_are_tried_before_rounding() -> None:
+    """Features of audio that was extended with zeros have more frames."""
+    stft = STFT | {"num_mel_bins": 40, "low_freq": 0.0, "padding": "constant", "window": "kaldi"}
+    candidate = make_candidate("fbank", **stft)
+    accurate = candidate.change({"precise": True, "source": append_zeros(candidate.source)})
+    array = accurate.compute(accurate.source.samples).astype(np.float64)[: len(SAMPLES) // 160 + 2] / np.log(10)
+    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    assert settled is not None and len(settled.target) == len(array), settled
+
+
+def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The magnitudes of HiFi-GAN have both."""
+    monkeypatch.setattr(Settling, "_find_floor", lambda self, candidate: (np.log(1e-5), 10.0))
+    settling = Settling(make_search(np.random.default_rng(0).normal(size=(118, 80))), 1e-3)
+    magnitudes = make_candidate("fbank", num_mel_bins=80, use_power=False)
+    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._list_floors(magnitudes)}
+    powers = make_candidate("fbank", num_mel_bins=80)
+    assert {each.root for each in settling._list_floors(powers)} == {0.0}
+
+
+def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search at other rates would leave no time for options."""
+    rates, improve_starts = set[float](), Search.improve_starts
+
+    def record(self: Search, starts: list[Candidate]) -> list[Candidate]:
+        rates.add(starts[0].rate)
+        return improve_starts(self, starts)
+
+    monkeypatch.setattr(Search, "improve_starts", record)
+    made = port(AT_22050.astype(np.float64), 22050, whole_preemphasis=True, bins=24, high=11025.0, points=1024)
+    found = explain(add_deltas(made, DeltaOptions(delta_order=1)), AT_22050, 22050)
+    assert found.is_exact and "preemphasis of the whole" in str(found) and "deltas of 2" in str(found), str(found)
+    assert rates == {22050}
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "is_searched"),
+    [(0.015, 0.008, True), (0.015, 0.013, False), (0.2, 0.1, False), (0.2, 0.06, True)],
+)
+def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
+    own: float, other: float, is_searched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The early search at other rates otherwise asks for more than half of the cost."""
+    other_source = SimpleNamespace(rate=16000)
+    source = SimpleNamespace(rate=24000, at_other_rates=[other_source])
+    candidate: Any = SimpleNamespace(rate=24000, source=source, shift=240, first_sample=0, size=600)
+    candidate.remove_noise = lambda: candidate
+    starts = {24000: SimpleNamespace(cost=0.5), 16000: SimpleNamespace(cost=0.2)}
+    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), cost=lambda start: start.cost)
+    search.starts = lambda source, timings: [starts[source.rate]]
+    search.improve_starts = lambda starts: [SimpleNamespace(cost=other, rate=16000)]
+    finder: Any = SimpleNamespace(
+        begun=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,
+        budget=SimpleNamespace(is_stage_over=lambda: False),
+    )  # fmt: skip
+
+    def stop(source: Any, rate: int) -> Any:
+        raise InterruptedError
+
+    monkeypatch.setattr("kaldi_explain.finder.list_resamplings", stop)
+    with pytest.raises(InterruptedError) if is_searched else contextlib.nullcontext():
+        assert not [*Finder._search_resampled(finder, THRESHOLDS.much_better)]
 
 
 def test_wrong_input_is_an_error() -> None:
