@@ -24,7 +24,13 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.steps import STEPS, count_columns
-from tests.kaldi_compat.frontends.test_references import changed, reference, statistics_for
+from tests.kaldi_compat.frontends.test_references import (
+    ILL_CONDITIONED,
+    changed,
+    reference,
+    reference_of,
+    statistics_for,
+)
 from tests.support.frontend_audio import clips, kept_rows
 
 PAGES = Path(__file__).parents[1] / "docs" / "frontends"
@@ -57,6 +63,11 @@ SPECIAL_CELLS = {
     "error": 'The word "error" means that the number of columns does not fit the statistics.',
     "-": 'A "-" means that the preset does not have this setting or step.',
 }
+
+EMPTY_BINS = (
+    " `allow_empty_bins` is not an option of Kaldi's:\nwith it, a mel bin that contains no FFT bin has the energy 0, "
+    "whereas Kaldi's programs refuse such options."
+)
 
 # What users of the models reported, by page.
 REPORTED = {
@@ -111,7 +122,8 @@ def format_settings(presets: list[Preset]) -> str:
         "feature is computed with the listed options. All other options have Kaldi's defaults, except that there is no",
         "dithering. A negative `high_freq` is relative to the Nyquist frequency. The steps are applied to the feature",
         "in the order of the table, and are explained in [Presets as data](format.md#which-steps-are-there). The",
-        "sampling rate is 16 kHz unless `sample_frequency` is listed:",
+        "sampling rate is 16 kHz unless `sample_frequency` is listed."
+        + EMPTY_BINS * any(getattr(preset.options, "allow_empty_bins", False) for preset in presets),
         "",
         "| preset | factor on the samples | feature and options | steps | shape of the model's input |",
         "| --- | --- | --- | --- | --- |",
@@ -159,9 +171,20 @@ def measure_differences(preset: Preset) -> tuple[float, float, str]:
     return largest, float(np.concatenate([difference.ravel() for difference, _ in differences]).mean()), clip
 
 
+def group_ill_conditioned(presets: list[Preset]) -> dict[str, list[str]]:
+    """Return the presets for which a recording is left out, because the model's own code divides by about zero."""
+    words = {"silence": "silence", "one-frame": "one frame"}
+    return {
+        words[clip]: names
+        for clip in words
+        if (names := [f"`{preset.name}`" for preset in presets if (reference_of(preset.name), clip) in ILL_CONDITIONED])
+    }
+
+
 def format_differences(presets: list[Preset]) -> str:
     """Return the section with the measured differences."""
     compared = {preset.name: sum(shape[0] > 0 for shape, _ in reference(preset.name).values()) for preset in presets}
+    constant = [f"{clip} ({', '.join(names)})" for clip, names in group_ill_conditioned(presets).items()]
     paragraph = (
         "The table shows the largest and the mean absolute difference between the input that the preset computes and "
         "the input that the model's own code computes, in the unit of the input. There are ten recordings: speech, "
@@ -172,6 +195,11 @@ def format_differences(presets: list[Preset]) -> str:
         paragraph += (
             "Recordings that the model's own code refuses, or from which it computes no frames, are left out, such as "
             "the recording of 20 ms for most models. "
+        )
+    if constant:
+        paragraph += (
+            "Recordings for which the model's own code divides by zero or by rounding errors are also left out: "
+            f"{', '.join(constant)}. "
         )
     paragraph += (
         "Up to seven frames of each recording are compared (`reference_data/frontends`). The tests repeat this "

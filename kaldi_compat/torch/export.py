@@ -67,7 +67,8 @@ def export_frontend(
     Args:
         frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
         path: the file to write, whose name ends in ``.onnx``.
-        statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`.
+        statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`; None for a Frontend, which has its
+            own.
         lengths: True for a graph that also takes ``lengths`` (batch,), int64, the number of samples in each row of a
             padded batch, and returns ``feature_lengths`` (batch,).
         int16: True for a graph that takes int16 samples instead of floating point in -1 to 1.
@@ -77,8 +78,8 @@ def export_frontend(
         The path, the types of nodes, and the largest difference from PyTorch.
 
     Raises:
-        OptionError: the preset is unknown or selects frames by their content, a preset without statistics gets
-            statistics, or the path does not end in ``.onnx``.
+        OptionError: the preset is unknown or selects frames by their content, a Frontend or a preset without statistics
+            gets statistics, or the path does not end in ``.onnx``.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
         SpecifierError: ``path`` is the file of the preset or of the statistics.
 
@@ -90,7 +91,12 @@ def export_frontend(
     target = os.fspath(path)
     sources = [FileName(os.fspath(file)) for file in (frontend, statistics) if isinstance(file, str | os.PathLike)]
     refuse_replacing([target], sources)
-    original = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
+    if isinstance(frontend, Frontend):
+        if statistics is not None:
+            raise OptionError("a Frontend has its own statistics: pass the statistics to Frontend")
+        original = frontend
+    else:
+        original = Frontend(frontend, statistics=statistics)
     if not target.endswith(".onnx"):  # The library of ONNX writes different formats for different suffixes.
         raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
     if not Path(target).absolute().parent.is_dir():  # Checked before the export, because the export takes seconds.
