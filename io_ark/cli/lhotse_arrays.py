@@ -114,7 +114,7 @@ def check_storage(storage: Path) -> None:
         raise OpenError("is not a folder, but the arrays need this name: rename the file", file=str(storage))
 
 
-def remove_arrays(storage: Path, folders: Iterable[Path], kept: Path) -> None:
+def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -> None:
     """Remove the arrays that conversions have added or made obsolete, and then the folders of arrays that are empty.
 
     If the new manifest is still in the temporary folder of a conversion, the conversion has failed or was killed, and
@@ -124,18 +124,18 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept: Path) -> None:
     Args:
         storage: the folder of the arrays.
         folders: temporary folders of conversions to this folder.
-        kept: the manifest whose arrays are kept. It may be missing.
+        kept_manifest: the manifest whose arrays are kept. It may be missing.
     """
     keys = set[str]()
     own_folders = [folder for folder in folders if not folder.is_symlink()]
     for folder in own_folders:
-        unfinished, obsolete = folder / kept.name, folder / _OBSOLETE
+        unfinished, obsolete = folder / kept_manifest.name, folder / _OBSOLETE
         if unfinished.exists():
             keys.update(key for key in _iterate_keys(unfinished, storage) if _is_added(folder / storage.name / key))
         elif obsolete.exists():
             keys.update(filter(_KEY.fullmatch, obsolete.read_text("utf-8").split("\n")))
     if keys:
-        keys.difference_update(_iterate_keys(kept, storage))
+        keys.difference_update(_iterate_keys(kept_manifest, storage))
     for key in keys:
         path = storage / key
         # The user may have given the name of an array or of its folder to something else.
@@ -147,7 +147,7 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept: Path) -> None:
                 folder.rmdir()
     # The other files of a temporary folder have no meaning without these files, so they may be removed in any order.
     for folder in own_folders:
-        for name in (_OBSOLETE, kept.name):
+        for name in (_OBSOLETE, kept_manifest.name):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 (folder / name).unlink()
 
