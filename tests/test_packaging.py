@@ -138,6 +138,7 @@ def test_compile_error_ends_the_installation_of_a_checkout_and_removes_the_old_l
     assert "the C compiler failed: " in Signatures(str(checkout.native)).library().reason
 
 
+@pytest.mark.costly
 @needs_compiler
 def test_library_that_did_not_compile_is_left_out_elsewhere_and_its_absence_says_so(checkout: Checkout) -> None:
     checkout.build_well()
@@ -164,6 +165,7 @@ def test_missing_compiler_is_no_error_in_a_checkout_and_no_compile_error(checkou
     assert Signatures(str(checkout.native)).library().reason == f"{checkout.library} {why}"
 
 
+@pytest.mark.costly
 @needs_compiler
 def test_library_is_compiled_again_only_if_what_it_is_made_from_has_changed(checkout: Checkout) -> None:
     written = [checkout.build_well()]

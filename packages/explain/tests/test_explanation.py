@@ -364,6 +364,7 @@ SLOW_CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore:the samples lie within")
 @pytest.mark.parametrize("case", quick(CASES, *(CASES.keys() - SLOW_CASES)))
 def test_other_audio_and_libraries_are_named(case: str) -> None:

@@ -130,6 +130,7 @@ def places_of_sizes(data: bytes) -> set[int]:
     return places.union(*(ends[:6] + ends[6 :: 1 + len(ends) // 6] for ends in behind.values()))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
 )

@@ -248,6 +248,7 @@ def test_gradients_flow_to_the_audio() -> None:
     assert audio.grad is not None and torch.isfinite(audio.grad).all() and audio.grad.abs().sum() > 0
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(
     not hasattr(getattr(torch.export, "Dim", None), "AUTO"), reason="this PyTorch exports fixed sizes only"
 )

@@ -146,6 +146,7 @@ def test_trace(case: Case) -> None:
         assert loaded(torch.zeros(0, 4000)).shape == module(torch.zeros(0, 4000)).shape
 
 
+@pytest.mark.costly
 @cases("TorchScript (torch.jit.script), dynamic length")
 def test_script(case: Case) -> None:
     module = case.make()
