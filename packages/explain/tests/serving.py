@@ -56,7 +56,7 @@ WESPEAKER = (
 )
 CASES = (
     Case(
-        "JavaScript, speaker models of WeSpeaker and 3D-Speaker in a browser", WESPEAKER,
+        "JavaScript, speaker models of WeSpeaker in a browser", WESPEAKER,
         "frames of 32 ms, centered, a periodic Hann window, no preemphasis, no removal of the DC offset, mel filters "
         "of equal area from 0 Hz, audio in -1 to 1, a floor of 1e-10 under the logarithm, the mean of each column "
         "subtracted, and a division by its standard deviation",

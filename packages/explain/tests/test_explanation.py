@@ -596,6 +596,7 @@ BROUGHT: dict[str, tuple[Callable[[], Any], int, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BROUGHT)
 def test_what_people_bring_is_found(name: str) -> None:
     make, rate, words = BROUGHT[name]

@@ -24,6 +24,7 @@ def test_page_says_what_the_port_computes(number: int, case: Case) -> None:
     assert all(any(each in line_of(number) for each in word.split("|")) for word in case.words)
 
 
+@pytest.mark.costly
 # The first takes seconds, and the fourth has the options of the third.
 @pytest.mark.parametrize(
     "case",

@@ -630,6 +630,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BOMBS)
 def test_pickle_takes_no_more_memory_than_its_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(pickle, "Unpickler")

@@ -110,6 +110,7 @@ def test_torchaudios_other_parts_stay_the_originals(is_imported: bool) -> None:
     assert torchaudio.info.__module__.startswith("kaldi_standins.")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "statement",
     [

@@ -413,6 +413,7 @@ def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> 
     torch.testing.assert_close(model(waveform), Forty()(waveform), rtol=0, atol=1e-3)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -> None:
     torch._dynamo.reset()

@@ -65,6 +65,7 @@ def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
         assert outcome(lambda source: decoder.part(source, None), one) == outcome(decoder.read, other)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("kind", "data"), SAMPLES, ids=IDS)
 def test_info_of_whole_and_truncated_objects(kind: str, data: bytes, tmp_path: Path) -> None:
     for decoder in (codec(kind), AnyCodec()):

@@ -104,6 +104,7 @@ def test_table_cut_off_at_any_byte(table: int, tmp_path: Path) -> None:
         check(data[:end], kind, 3, tmp_path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("table", range(len(LARGE)))
 def test_large_matrices(table: int, tmp_path: Path) -> None:
     whole = LARGE[table]
@@ -114,6 +115,7 @@ def test_large_matrices(table: int, tmp_path: Path) -> None:
         check(whole[:end], "matrix", 5000, tmp_path)
 
 
+@pytest.mark.costly
 @settings(max_examples=60, deadline=None)
 @given(table=st.sampled_from(LARGE), at=st.integers(0, 200), entry=st.integers(0, 6), piece=st.sampled_from(PIECES))
 def test_damaged_headers_of_large_matrices(

@@ -254,7 +254,7 @@ def save(
 
 
 def set_audio_backend(backend: str | None) -> None:
-    """Do nothing: soundfile reads and writes all files. torchaudio 2.2 has removed this function.
+    """Do nothing: soundfile reads and writes all files. torchaudio 2.9 has removed this function.
 
     Args:
         backend: ignored, such as "soundfile" and "sox_io".
@@ -267,7 +267,7 @@ def list_audio_backends() -> list[str]:
 
 
 def get_audio_backend() -> str:
-    """Return the name of the backend, "soundfile". torchaudio 2.2 has removed this function."""
+    """Return the name of the backend, "soundfile". torchaudio 2.9 has removed this function."""
     return "soundfile"
 
 
