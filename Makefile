@@ -15,8 +15,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 # The packages beside the product; a copy of the project may lack them.
 PACKAGES := $(foreach folder,$(wildcard packages/*/pyproject.toml),--editable $(dir $(folder)))
-# Processes that run tests: one for each core.
-JOBS ?= auto
+# Processes that run tests: one more than there are cores, because some tests wait.
+JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 # The tests that `make test` skips because they are costly or a library is not installed, one on a line.
 SKIPPED := $(VENV)/skipped.txt
