@@ -210,7 +210,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         OptionError: the options are invalid.
         DumpError: the job cannot be run or resumed.
     """
-    if any(value and normalize(key) in ("help", "version") for key, value in options.items()):
+    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # Parsing would return a text for any value.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)

@@ -65,7 +65,7 @@ class SpecAugment(nn.Module):
         self.time_warp, self.fill = time_warp, fill
         for name in ("num_frequency_masks", "frequency_mask", "num_time_masks", "time_mask", "time_warp"):
             if check_whole_number(name, getattr(self, name)) >= MAX_WIDTH:
-                raise OptionError(f"{name} must be below {MAX_WIDTH}")
+                raise OptionError(f"{name} must be below {MAX_WIDTH}: pass a smaller number")
         if not 0 <= time_mask_ratio <= 1:
             raise OptionError(f"time_mask_ratio={time_mask_ratio} must lie within 0 to 1")
 

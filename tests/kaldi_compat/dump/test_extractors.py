@@ -476,7 +476,7 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
         ({"feature": "fbank"}, "there is no option feature"),
         ({"bogus": 1}, "there is no option bogus: kaldi-compat dump --help lists all options"),
         ({"config": "x.conf"}, "no extractor is given: pass a feature"),
-        ({"help": False}, "no extractor is given: pass a feature"),
+        ({"help": False}, "not options of a call from Python: run `kaldi-compat dump --help`"),
         ({"help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
         ({"version": True}, "not options of a call from Python: .*`kaldi-compat --version`"),
         ({"extractor": "fbank", "help": True}, "not options of a call from Python: run `kaldi-compat dump --help`"),
@@ -510,6 +510,9 @@ def test_options_are_named_as_they_were_given(data: Path, capsys: pytest.Capture
         kaldi_compat.dump("fbank", str(data))
     with pytest.raises(OptionError, match="help and version are not options"):
         kaldi_compat.dump(data, "wenet", help=True)
+    for switch in ({"help": False}, {"version": None}, {"Version": "no"}):
+        with pytest.raises(OptionError, match="help and version are not options"):
+            kaldi_compat.dump(data, "fbank", **switch)  # type: ignore[arg-type]
 
 
 def test_output_cannot_take_the_place_of_an_input(data: Path) -> None:
