@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.codecs.matrix import MatrixCodec
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError
+from io_ark.streams.source import Source
 from io_ark.tables import blocks, random_access, readers, repeat_errors
 from tests.support.tables import write_table
 
@@ -206,6 +208,28 @@ def test_failed_command_is_an_error_for_every_missing_key() -> None:
             with pytest.raises(ArkError, match="exit status 1"):
                 assert "other" in reader
         assert reader["utt07"].max() == 7
+
+
+def test_next_loop_after_an_interrupt_does_not_skip_the_entry() -> None:
+    """The first object of a script file is read outside of the generator, which could go on with the second."""
+
+    class Interrupted(MatrixCodec):
+        def scan(self) -> None:
+            return None
+
+        def read(self, source: Source) -> Any:
+            nonlocal reads
+            reads += 1
+            if reads == 1:
+                raise KeyboardInterrupt
+            return super().read(source)
+
+    reads = 0
+    with io_ark.SequentialReader[Any]("scp:t.scp", kind=Interrupted()) as reader:
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(reader))
+        with pytest.raises(OpenError, match="an earlier read failed or was interrupted"):
+            next(iter(reader))
 
 
 def test_iterator_that_the_user_leaves_does_not_fail_the_next() -> None:
