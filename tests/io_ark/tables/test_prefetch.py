@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import io_ark
 from io_ark.errors import ClosedError
+from tests.support.resources import list_resources, wait_for_release
 
 
 @pytest.mark.parametrize("rspecifier", ["ark,bg:feats.ark", "scp,bg:feats.scp", "ark,bg:yes 'a 1' |"])
 def test_dropped_reader_releases_thread_and_files(folder: Path, rspecifier: str) -> None:
-    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    before = list_resources()
     kind = "token" if "yes" in rspecifier else "matrix"
     for _ in range(5):
         reader = io_ark.SequentialReader[object](rspecifier, kind=kind)
         next(iter(reader))
     del reader
-    for _ in range(100):
-        if (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors):
-            return
-        time.sleep(0.05)
-    pytest.fail("a thread or a file is left")
+    assert not wait_for_release(before)
 
 
 @pytest.mark.parametrize("rspecifier", ["ark,bg:feats.ark", "scp,bg:cat feats.scp |"])

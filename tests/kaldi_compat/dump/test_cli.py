@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +30,7 @@ from tests.support.dump_data import (
     write_wav,
 )
 from tests.support.processes import output_of
+from tests.support.resources import list_resources, wait_for_release
 
 
 @pytest.fixture
@@ -64,25 +64,19 @@ def test_an_interrupt_waits_until_a_worker_has_started() -> None:
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the list of open files")
 @pytest.mark.parametrize("is_started", [True, False])
 def test_deadline_leaves_no_open_file_and_calls_nothing_after_its_end(is_started: bool) -> None:
-    before, calls = set(os.listdir("/proc/self/fd")), list[str]()
+    before, calls = list_resources(), list[str]()
     deadline = command.Deadline(60, lambda: calls.append("called"))
     if is_started:
         deadline.start()
     deadline.cancel()
-    for thread in threading.enumerate():
-        if thread.name == "deadline":
-            thread.join(10)
-    assert set(os.listdir("/proc/self/fd")) == before and not calls
+    assert not wait_for_release(before) and not calls
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the list of open files")
 def test_job_leaves_no_thread_and_no_open_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = set(os.listdir("/proc/self/fd")), threading.active_count()
+    before = list_resources()
     assert command.main(["dump", "fbank", str(tmp_path / "nowhere")]) == 255
-    end = time.monotonic() + 10
-    while (set(os.listdir("/proc/self/fd")), threading.active_count()) != before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert (set(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert not wait_for_release(before)
     assert "nowhere" in capsys.readouterr().err
 
 
