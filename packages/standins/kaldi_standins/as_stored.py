@@ -22,6 +22,7 @@ class AsStored(Codec[Any]):
 
     def __init__(self, kind: Literal["matrix", "vector"]) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
+        self._is_matrix = kind == "matrix"
 
     def read(self, source: Source) -> Any:
         return self._choose_codec(source).read(source)
@@ -30,7 +31,7 @@ class AsStored(Codec[Any]):
         return self._choose_codec(source).part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
-        if binary and value.ndim == 2 and not value.size:
+        if self._is_matrix and binary and value.ndim == 2 and not value.size:
             write_empty(sink, value)
         else:
             (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)

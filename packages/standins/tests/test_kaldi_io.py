@@ -255,6 +255,14 @@ def test_private_readers_of_vectors_and_text_leave_the_bytes_after_an_object() -
     assert file.read() == b"rest"
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 3)])
+def test_no_matrix_is_written_as_a_vector(shape: tuple[int, int]) -> None:
+    file = io.BytesIO()
+    with pytest.raises(FormatError, match="expected a 1-dimensional array"):
+        kaldi_io.write_vec_flt(file, np.zeros(shape, np.float32), key="utt1")
+    assert not file.getvalue()
+
+
 def test_private_readers_refuse_damaged_objects() -> None:
     huge = b"\4\xff\xff\xff\x7f\4\xff\xff\xff\x7f"
     for call, data in [
