@@ -171,6 +171,18 @@ def _check_array(value: Any, source: str, key: str) -> None:
         raise FormatError(message, file=source, key=key)
 
 
+def _check_text(array: np.ndarray[Any, Any], key: str) -> None:
+    """Raise FormatError for a number that an archive in text can hold, but that no reader of text accepts."""
+    if array.dtype.kind != "f":
+        return
+    refused = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
+    if refused.any():
+        number = array[refused][0]
+        name = f"{'-' if np.signbit(number) else ''}{'nan' if np.isnan(number) else 'inf'}"
+        advice = "choose a binary archive such as ark:FILE"
+        raise FormatError(f"has the number {name}, which no reader of text accepts: {advice}", key=key)
+
+
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of a table: arrays, other objects, or errors. A model yields its arrays by name."""
     for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
@@ -216,6 +228,8 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
         def put(key: str, array: Any) -> None:
             nonlocal writer
             value = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+            if not table.binary:
+                _check_text(array, key)
             if writer is None:
                 trial[key] = value
                 writer = open_writer()

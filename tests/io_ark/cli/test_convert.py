@@ -372,6 +372,27 @@ def test_the_first_entry_is_written_with_the_options_of_the_table(ark: Ark) -> N
     assert Path("c.ark").read_bytes().startswith(b"b.1 \0BCM")
 
 
+def test_numbers_that_no_reader_of_text_accepts_fail(ark: Ark) -> None:
+    negative = np.array([[np.nan, 1]], np.float32)
+    negative.view(np.uint32)[0, 0] |= 1 << 31
+    arrays = {
+        "infinite": np.array([[-np.inf, 1]], np.float32),
+        "nan": negative,
+        "vector": np.array([1, -np.inf]),
+        "number": np.array(np.inf),
+        "readable": np.array([[np.inf, np.nan, -0.0]], np.float32),
+    }
+    np.savez("odd.npz", **arrays)
+    said = ark("convert odd.npz ark,t:odd.txt", 1)[1].splitlines()
+    assert said[0] == (
+        "ark: odd.npz: infinite: has the number -inf, which no reader of text accepts: choose a binary archive such as "
+        "ark:FILE"
+    )
+    assert [line.split()[2] for line in said[:-1]] == ["infinite:", "nan:", "vector:", "number:"]
+    np.testing.assert_array_equal(dict(io_ark.read("ark:odd.txt"))["readable"], arrays["readable"])
+    ark("convert odd.npz ark:odd.ark")
+
+
 @pytest.mark.parametrize("target", ["o.npz", "o.ark"])
 def test_an_entry_whose_file_or_command_fails_is_one_failed_entry(target: str, ark: Ark) -> None:
     lines = Path("feats.scp").read_text().splitlines(keepends=True)
