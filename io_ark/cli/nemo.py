@@ -35,10 +35,11 @@ def refuse_source(source: str, target: str) -> None:
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
 
-def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]]:
+def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     """Iterate over the utterances of a data directory and the JSON objects of the manifest.
 
-    An utterance without a recording, or without a transcript in ``text``, yields an error instead of an object.
+    An utterance without a readable recording, or without a transcript in ``text``, yields an error instead of an
+    object.
 
     Raises:
         MissingFileError: the directory has no ``wav.scp``.
@@ -74,6 +75,9 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
             continue
         if text is not None and key not in text:
             yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
+            continue
+        if isinstance(length, ArkError):
+            yield key, length
             continue
         audio = f"the recording {segment.recording} has {length:g} s of audio"
         if duration <= 0:
@@ -118,25 +122,23 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
     return os.path.abspath(target.path)
 
 
-def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float]]:
-    """Yield the durations of an utterance and its recording in seconds.
+def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float | ArkError]]:
+    """Yield the duration of an utterance in seconds, and the duration of its recording or the error in its audio.
 
-    Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if
-    it cannot be determined and no segment needs it.
+    Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
+    audio, so the duration of a recording that cannot be read is then infinite.
     """
-    folder = DataFiles(source)
-    needed = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
-    durations = {} if has_segments else read_durations(folder, needed, "utt2dur")
-    try:
-        durations |= measure_recordings(
-            folder, {encode_key(segment.recording) for segment in utterances} - {*durations}
-        )
-    except ArkError:
-        durations |= read_durations(folder, {encode_key(segment.recording) for segment in utterances})
-        durations |= measure_recordings(folder, needed - {*durations})
+    folder, errors = DataFiles(source), dict[bytes, ArkError]()
+    names = {encode_key(segment.recording) for segment in utterances}
+    durations = {} if has_segments else read_durations(folder, names, "utt2dur")
+    durations |= measure_recordings(folder, names - {*durations}, errors=errors)
     for segment in utterances:
-        length = durations.get(encode_key(segment.recording), 0.0 if segment.end == TO_THE_END else math.inf)
-        yield (length if segment.end == TO_THE_END else min(segment.end, length)) - segment.start, length
+        name, to_the_end = encode_key(segment.recording), segment.end == TO_THE_END
+        if to_the_end and name in errors:
+            yield 0.0, errors[name]
+            continue
+        length = durations.get(name, 0.0 if to_the_end else math.inf)
+        yield (length if to_the_end else min(segment.end, length)) - segment.start, length
 
 
 @write_atomically

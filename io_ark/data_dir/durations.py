@@ -254,13 +254,16 @@ def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: st
             raise say.fail(f"less than half of {what} got a duration: failing.")
 
 
-def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
+def measure_recordings(
+    src: DataFiles, names: set[bytes], entire: bool = False, errors: dict[bytes, ArkError] | None = None
+) -> dict[bytes, float]:
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
         src: the data directory.
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         entire: count samples instead of reading headers.
+        errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.
 
     Raises:
         DataDirError: an entry of ``wav.scp`` is a FIFO or a device, or a header does not give the number of samples.
@@ -274,8 +277,14 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
         codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
-            if (key := decode_key(name)) in recordings:
+            if (key := decode_key(name)) not in recordings:
+                continue
+            try:
                 durations[name] = compute_seconds(recordings[key], path, key)
+            except ArkError as error:
+                if errors is None:
+                    raise
+                errors[name] = error
     return durations
 
 
