@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ import numpy as np
 from io_ark.cli.describe import format_count, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, show_progress
+from io_ark.codecs.wave import TRUNCATED
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -67,9 +69,20 @@ def check_table(
     """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
+    truncated: list[str] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        if record.msg != TRUNCATED:
+            return True
+        truncated.append(record.getMessage())
+        return False
+
+    logging.getLogger("io_ark").addFilter(collect)
     try:
         for entry in progress(iterate_entries(table, access)):
             findings.count += 1
+            findings.problems.extend(f"{message} ({entry.key})" for message in truncated)
+            truncated.clear()
             findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
                 findings.problems.extend(_check_place(entry, files))
@@ -77,6 +90,8 @@ def check_table(
                 findings.keys[entry.key] = None
     except ArkError as error:
         findings.problems.append(str(error))
+    finally:
+        logging.getLogger("io_ark").removeFilter(collect)
     if not findings.count and not findings.problems:
         findings.problems.append(f"{findings.name}: has no entries")
     return findings

@@ -79,7 +79,7 @@ def diff(arguments: argparse.Namespace) -> int:
             assert alone is not None
             if alone.error is not None:
                 unreadable.append(str(alone.error))
-            if not alone.is_invalid_line:
+            if not alone.is_without_key:
                 unpaired[arguments.second if one is None else arguments.first].append(key)
             continue
         compared += 1
@@ -146,15 +146,15 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
     Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
-    tables with the same order need little memory. Entries with the same key are paired in order. Invalid lines of
-    script files have no partners.
+    tables with the same order need little memory. Entries with the same key are paired in order. Entries without a key
+    have no partners.
     """
     waiting: tuple[dict[str, list[StoredEntry]], dict[str, list[StoredEntry]]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
             if entry is None:
                 continue
-            if entry.is_invalid_line:
+            if entry.is_without_key:
                 yield (entry.key, None, entry) if side else (entry.key, entry, None)
                 continue
             partners = waiting[1 - side].pop(entry.key, [])

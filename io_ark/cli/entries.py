@@ -48,7 +48,7 @@ def get_access(arguments: argparse.Namespace) -> Access:
 class StoredEntry:
     """Entry of a table, with the storage format and location of the object."""
 
-    key: str  # Empty for a single object, and for a line of a script file without a key.
+    key: str  # Empty for a single object, a line of a script file without a key, and an unreadable key.
     where: str  # rxfilename of the object, such as `feats.ark:17`. It has no offset if the table is a pipe.
     stored: str  # Description of the storage format.
     value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.
@@ -56,8 +56,8 @@ class StoredEntry:
     single: bool = False  # True if the file is a single object and not a table.
 
     @property
-    def is_invalid_line(self) -> bool:
-        """True for a line of a script file whose key or rxfilename is missing."""
+    def is_without_key(self) -> bool:
+        """True for a line of a script file without a key or rxfilename, and for an unreadable key of an archive."""
         return not self.key and self.error is not None and not self.single
 
     @property
@@ -118,23 +118,29 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
         ArkError: the table or the entry cannot be read.
     """
     table = parse_table(name)
-    invalid_lines: list[ArkError] = []
+    errors: list[ArkError] = []
     if table.kind == "ark":
-        entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
+
+        def is_wanted(entry: StoredEntry) -> bool:
+            if entry.error is not None and entry.key != key:
+                errors.append(entry.error)
+            return entry.key == key
+
+        entry = next(filter(is_wanted, iterate_entries(table, access)), None)
     else:
 
         def select_line(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
             for line in lines:
                 if isinstance(line, ArkError):
-                    invalid_lines.append(line)
+                    errors.append(line)
                 elif line[0] == key:
                     yield line
 
         with open_input(table.rxfilename, access=access) as opened:
             entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access, False), None)
     if entry is None:
-        if invalid_lines:  # An invalid line may have the key.
-            raise invalid_lines[0]
+        if errors:  # An invalid line may have the key, or the rest of a damaged archive.
+            raise errors[0]
         raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:
         raise entry.error
@@ -142,7 +148,11 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
 
 
 def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
-    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file."""
+    """Yield the entries of an archive up to the first unreadable entry, or the single object of a file.
+
+    Raises:
+        ArkError: the first key is unreadable, so the file is perhaps not an archive.
+    """
     refuse_foreign_file(source, "ark")
     recording, codec = _make_codecs(info_only)
     if is_single_object(source):
@@ -153,7 +163,8 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         else:
             yield StoredEntry("", source.name, recording.stored, value, single=True)
         return
-    while (key := read_key(source)) is not None:
+    key = read_key(source)
+    while key is not None:
         where = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
         try:
             value = codec.read(source)
@@ -161,6 +172,11 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
             yield StoredEntry(key, where, recording.stored, error=name_key(error, key))
             return
         yield StoredEntry(key, where, recording.stored, value)
+        try:
+            key = read_key(source)
+        except ArkError as error:
+            yield StoredEntry("", source.name, "", error=error)
+            return
 
 
 def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:

@@ -48,7 +48,9 @@ def grep(arguments: argparse.Namespace) -> int:
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
         nonlocal matched
         for entry in table:
-            if bool(pattern.search(entry.key)) != arguments.invert:
+            if entry.is_without_key:
+                yield entry
+            elif bool(pattern.search(entry.key)) != arguments.invert:
                 matched += 1
                 yield entry
 

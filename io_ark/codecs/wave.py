@@ -46,6 +46,7 @@ UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 # Bytes of samples that are read at once from a stream, because a header may announce more bytes than there are.
 _MAX_CHUNK_BYTES = 1 << 20
+TRUNCATED = "%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?"  # Kaldi's warning.
 _WAVE = "wave file's"
 _WAYS_OUT = (
     "set KALDI_COMPAT_WAV=any to read it with soundfile, or convert the audio in the script file: "
@@ -216,8 +217,7 @@ def read_samples(
         piece = source.peek(min(_MAX_CHUNK_BYTES, goal - len(data)))
         if not piece:
             if announced is not None:
-                logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
-                               source.name, announced, len(data))  # fmt: skip
+                logger.warning(TRUNCATED, source.name, announced, len(data))
             break
         source.skip(len(piece))
         data += piece
@@ -238,8 +238,7 @@ def _count_bytes(source: Source, announced: int | None) -> int:
             "or pipe"
         )
     if announced is not None and count < announced:
-        logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
-                       source.name, announced, count)  # fmt: skip
+        logger.warning(TRUNCATED, source.name, announced, count)
     return count
 
 

@@ -76,6 +76,38 @@ def test_grep_selects_keys(ark: Ark) -> None:
     assert "is not a regular expression" in ark("grep '(' feats.scp", 2).err
 
 
+@pytest.mark.parametrize("tail", [bytes(500), b"utt99", b"a\x0b"])
+def test_entries_before_an_unreadable_key_are_used(tail: bytes, ark: Ark) -> None:
+    with open("feats.ark", "ab") as archive:
+        archive.write(tail)
+    said = ark("ls feats.ark", 1)
+    assert len(said.out.splitlines()) == 13 and said.out.splitlines()[-1].startswith("-\tunreadable\tfeats.ark:")
+    assert keys(ark("grep utt1 feats.ark", 1))[:-1] == ["utt1", "utt10", "utt11"]
+    said = ark("convert feats.ark feats.npz", 1)
+    assert said.err.startswith("ark: feats.ark:") and said.err.endswith("feats.npz: 12 entries, 1 failed\n")
+    np.testing.assert_array_equal(np.load("feats.npz")["utt11"], FEATS["utt11"])
+    assert "12 keys compared: 12 equal, 0 different, 1 unreadable" in ark("diff feats.ark feats.scp", 1).out
+    assert "12 entries, 1 unreadable" in ark("stat feats.ark", 1).out
+    assert ark("show feats.ark utt99", 2).err.startswith("ark: feats.ark:")
+    Path("tail.ark").write_bytes(tail)
+    ark("ls tail.ark", 2)
+
+
+def test_grep_reports_invalid_lines(ark: Ark) -> None:
+    Path("blank.scp").write_text("utt1 feats.ark:5\n\nutt2 feats.ark:5\n")
+    assert "blank.scp: line 2 is blank" in ark("grep utt1 blank.scp", 1).out
+
+
+def test_check_reports_a_truncated_wave_file(ark: Ark, caplog: pytest.LogCaptureFixture) -> None:
+    io_ark.save("long.wav", io_ark.Wave(8000.0, np.ones((1, 500), np.int16)))
+    Path("cut.wav").write_bytes(Path("long.wav").read_bytes()[:-100])
+    Path("wav.scp").write_text("u1 long.wav\nu2 cut.wav\n")
+    said = ark("check wav.scp", 1).out
+    assert said.startswith("cut.wav: Expected 1000 bytes of wave data, but read only 900 bytes. Truncated file? (u2)\n")
+    assert said.endswith("wav.scp: 2 entries read, 1 problem\n") and not caplog.records
+    ark("ls wav.scp")
+
+
 def test_json_of_ls_show_check_and_stat(ark: Ark) -> None:
     first = json.loads(ark("ls --json feats.scp").out.splitlines()[0])
     assert first == {"key": "utt0", "kind": "matrix", "shape": [5, 3], "stored": "float32", "where": "feats.ark:5"}
