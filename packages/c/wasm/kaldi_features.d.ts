@@ -119,7 +119,7 @@ export class Frontend {
   readonly sampleRate: number;
   /** Number of columns of the features. */
   readonly dim: number;
-  /** Compute the features of a whole utterance. */
+  /** Compute the features of a whole utterance. Discards a stream that has begun. */
   compute(samples: Samples): Features;
   /** Take the next chunk of a stream, of any length, and return the rows that it decides. */
   accept(samples: Samples): Features;
