@@ -334,6 +334,10 @@ def run(job: Job) -> Outcome:
         if left := len(plan.shards) - len(done):
             archives = "archive is" if left == 1 else "archives are"
             _say(f"part {number} of {parts} is done; {left} {archives} left to other parts")
+            if faulty := [shard.number for shard in shards if done[shard.number][2]]:
+                log = job.layout.get_file_of_archive(faulty[0], "log")
+                more = f" and {len(faulty) - 1} more logs" if faulty[1:] else ""
+                _say(f"the failed utterances of this part are listed in {log}{more}")
             return Outcome(sum(n - failed for n, _, failed in done.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
         outcome = finalize(job, plan)

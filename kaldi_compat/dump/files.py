@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -28,6 +29,7 @@ CHUNK = 1 << 20
 # Time that a part of a job waits for the plan of another part. Planning ten million utterances takes a few seconds.
 SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
+_FULL = (errno.ENOSPC, errno.EDQUOT)  # The disk is full, or the quota of the user is exceeded.
 
 
 def encode_name(name: str) -> bytes:
@@ -98,7 +100,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+        remedy = ": free space, then repeat the command with --resume" if error.errno in _FULL else ""
+        raise OutputError(f"cannot write {path}: {error.strerror or error}{remedy}") from error
 
 
 class WholeFile:

@@ -60,6 +60,7 @@ TOLERANCE, HALF_PRECISION_TOLERANCE = 1e-5, 3e-2
 # Tolerance of the number of rows if the frame shift is declared: in rows, plus a share of the expected rows.
 MAX_ROW_ERROR, MAX_ROW_ERROR_SHARE = 5, 0.05
 MAX_MESSAGE_CHARACTERS = 300
+SHORT_SECONDS = 0.1  # If an utterance of less audio fails, its message says so.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 RESERVED = ("wav", "cmvn")  # Names of script files that have another meaning in a data directory.
 
@@ -382,7 +383,9 @@ def _describe_error(error: BaseException) -> str:
     return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
 
-def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
+def check_arrays(
+    arrays: dict[str, Any], outputs: dict[str, tuple[str, int]], nonfinite_remedy: str = "check the audio"
+) -> None:
     """Raise ValueError unless the arrays of an utterance, by name, are valid outputs: finite and not empty.
 
     ``outputs`` has the expected kind and number of columns of each output; 0 columns for vectors of any length.
@@ -407,7 +410,7 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
         if not value.size:
             raise ValueError(f"{name} has {len(value)} rows without columns: return one column or more")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(f"{name} has NaN or infinities: check the audio, or compute with --dtype=float32")
+            raise ValueError(f"{name} has NaN or infinities: {nonfinite_remedy}")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
             raise ValueError(
                 f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
@@ -557,13 +560,19 @@ class ExtractorComputer:
             audio = group[0].audio
             if isinstance(error, MemoryError):
                 return [make_failure(audio.index, audio.key, error)]
-            return [Failure(audio.index, audio.key, _describe_error(error))]
+            reason = _describe_error(error)
+            if audio.seconds < SHORT_SECONDS:  # Many models fail with an error of an inner layer.
+                reason += f" (the audio is shorter than {SHORT_SECONDS:g} s)"
+            return [Failure(audio.index, audio.key, reason)]
         pairs = zip(group, outputs, strict=True)
         return [result for utterance, arrays in pairs for result in self._make_results(utterance.audio, arrays)]
 
     def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
         """Raise ValueError for invalid outputs, or for a number of rows that contradicts the declared frame shift."""
-        check_arrays(arrays, self.trial.outputs)
+        remedy = "check the audio"
+        if self.model.options.dtype != "float32":
+            remedy += ", or compute with --dtype=float32"
+        check_arrays(arrays, self.trial.outputs, remedy)
         shift = self.model.extractor.frame_shift
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift

@@ -252,7 +252,9 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     changes = find_changes_since(plan, job)
     if not changes:
         return plan
-    since = f"{', '.join(sorted(changes))} changed since the plan {path} was made"
+    # The name of an option and the digest of its file, "--module", are one change.
+    names = sorted(name for name in changes if f"--{name}" not in changes)
+    since = f"{', '.join(names)} changed since the plan {path} was made"
     if not all(changes.values()):
         raise PlanError(
             f"{since}, so all {len(plan.shards)} archives would be created again: undo this change, or "

@@ -189,11 +189,16 @@ def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def _import_module(place: str) -> Any:
-    """Import a module by its name, or by the path of its file, which ends in ``.py``."""
+    """Import a module by its name, or by the path of its file, which ends in ``.py``.
+
+    As in a script that Python runs, the file can import other files of its folder.
+    """
     if not place.endswith(".py"):
         _search_here()
         return importlib.import_module(place)
     path = Path(place).absolute()
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(f"dumped_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

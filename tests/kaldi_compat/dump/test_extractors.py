@@ -151,9 +151,41 @@ def test_module_of_a_package_is_found_in_the_working_directory(data: Path, tmp_p
     assert len((data / "utt2dur").read_text().splitlines()) == 9
 
 
+def test_module_file_imports_other_files_of_its_folder(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "loud_helper.py").write_text("def loud(x):\n    return abs(x).mean(keepdims=True)\n")
+    (folder / "entry.py").write_text(
+        "from loud_helper import loud\ndef make(device):\n    return lambda audio: [loud(x) for x in audio]\n"
+    )
+    arguments = ("--module=models/entry.py:make", str(data))
+    said(*arguments)
+    assert len(arrays(data / "xvector.scp")) == 9
+    (folder / "loud_helper.py").write_text("def loud(x):\n    return abs(x).max(keepdims=True)\n")
+    del sys.modules["loud_helper"]
+    assert "loud_helper changed since the plan" in refused(*arguments, "--resume")
+    sys.modules.pop("loud_helper", None)
+
+
+def test_failure_of_very_short_audio_names_the_reason(data: Path) -> None:
+    def convolve(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if any(len(samples) < 400 for samples in audio):
+            raise RuntimeError("Kernel size can't be greater than actual input size")
+        return [samples[:2] for samples in audio]
+
+    key = keys_of(data / "wav.scp")[0]
+    write_wav(data / "wav" / f"{key}.wav", audio(200, seed=1))
+    kaldi_compat.dump(data, convolve, nj=1)
+    reason = "RuntimeError: Kernel size can't be greater than actual input size (the audio is shorter than 0.1 s)"
+    assert (data / "log" / "dump_convolve_train.failures").read_text() == f"{key} {reason}\n"
+
+
 FAULTS = {
     1: "RuntimeError: one bad utterance",
-    2: "means has NaN or infinities: check the audio, or compute with --dtype=float32",
+    2: "means has NaN or infinities: check the audio",
     3: "means has 3 columns, but had 4 in the trial: return the same number of columns for all audio",
     4: "returned a str: expected an array or a tensor",
     5: "returned nothing: return an array for each utterance",
@@ -199,6 +231,9 @@ def test_resume_refuses_a_changed_module_and_a_missing_one(data: Path, tmp_path:
     assert said("--module=extract.py:Mean", str(data), "--resume").count("nothing was left") == 1
     (tmp_path / "extract.py").write_text((tmp_path / "extract.py").read_text().replace("160", "320"))
     assert "--module changed since the plan" in refused("--module=extract.py:Mean", str(data), "--resume")
+    (tmp_path / "other.py").write_text((tmp_path / "extract.py").read_text())
+    said_of_other = refused("--module=other.py:Mean", str(data), "--resume")
+    assert said_of_other.startswith("kaldi-compat: --module changed since the plan")
     (tmp_path / "extract.py").unlink()
     assert "extract.py is missing" in refused("--module=extract.py:Mean", str(data), "--resume")
     assert results(data) == before

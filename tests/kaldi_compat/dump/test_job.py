@@ -311,7 +311,8 @@ def test_statistics_that_cannot_be_written_leave_the_old_ones(data: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(finish, "sum_by_speaker", full_disk)
-    assert "No space left" in said_by(data, "--cmvn=speaker", "--resume", status=255)
+    said = said_by(data, "--cmvn=speaker", "--resume", status=255)
+    assert said.endswith(": No space left on device: free space, then repeat the command with --resume\n")
     assert [path.read_bytes() for path in paths] == before
     assert not list(data.glob("**/*unfinished*"))
 
@@ -421,6 +422,9 @@ def test_part_is_not_judged_by_its_failures_before_all_parts_are_done(data: Path
     (data / "wav.scp").write_text("".join(line.split()[0] + " /none.wav\n" for line in lines[:6]) + "".join(lines[6:]))
     said = said_by(data, "--shard=1/2")
     assert "1 archive is left to other parts" in said and "fewer than 95%" not in said
+    log = data / "log" / "dump_fbank_train.1.log"
+    assert said.endswith(f"kaldi-compat: the failed utterances of this part are listed in {log}\n")
+    assert log.read_text().count("/none.wav: cannot be opened") == 6
     assert "fewer than 95%" in said_by(data, "--shard=2/2", status=1)
 
 
