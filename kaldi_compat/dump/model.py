@@ -561,7 +561,7 @@ class ExtractorComputer:
             if isinstance(error, MemoryError):
                 return [make_failure(audio.index, audio.key, error)]
             reason = _describe_error(error)
-            if audio.seconds < SHORT_SECONDS:  # Many models fail with an error of an inner layer.
+            if audio.seconds < SHORT_SECONDS and "too short" not in reason:  # Errors of inner layers do not say so.
                 reason += f" (the audio is shorter than {SHORT_SECONDS:g} s)"
             return [Failure(audio.index, audio.key, reason)]
         pairs = zip(group, outputs, strict=True)
