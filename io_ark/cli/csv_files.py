@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError
+from io_ark.errors import ArkError, FormatError
 
 Array = npt.NDArray[Any]
 _NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters of numbers, `nan` and `infinity`.
@@ -20,7 +20,7 @@ _FLOATS = set(".eEnN")  # Characters that occur in a float, `nan` or `infinity`,
 KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark convert` writes and expects.
 
 
-def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
+def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
     """Iterate over the keys and arrays of the file ``path`` that :func:`write_csv` has written.
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
@@ -28,8 +28,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
     float64. Kaldi has no matrices of integers, and one kind of objects in a table.
 
     Raises:
-        FormatError: the file is not UTF-8 or does not begin with column names, a value is not a number, or a line
-            has a wrong number of values or a wrong frame number.
+        FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of values
+            or a wrong frame number. For a value that is not a number, the error is yielded in place of the array.
     """
     try:
         yield from _read_arrays(path)
@@ -37,7 +37,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
         raise FormatError("is not UTF-8: save the file with the encoding UTF-8", file=str(path)) from None
 
 
-def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
     """Iterate over the arrays of a CSV file in UTF-8 (see :func:`read_csv`)."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
@@ -53,8 +53,10 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
         for key, rows in groupby(_check_lengths(lines, len(header), path), key=lambda row: row[0]):
             if not has_frames:
                 for row in rows:
-                    vector = _parse([row[1:]], float if has_floats else int, path, key)[0]
-                    yield key, vector.reshape(()) if header[1:] == [VALUE] else vector
+                    numbers = _parse([row[1:]], float if has_floats else int, path, key)
+                    if not isinstance(numbers, ArkError):
+                        numbers = numbers.reshape(()) if header[1:] == [VALUE] else numbers[0]
+                    yield key, numbers
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
@@ -74,11 +76,10 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
         yield row
 
 
-def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str) -> Array:
+def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str) -> Array | ArkError:
     """Convert rows of integers or floats to an array of 32 bits per number, or of 64 bits to keep all digits.
 
-    Raises:
-        FormatError: a value is not a number of this type, or does not fit into 64 bits. The error names the key.
+    Return an error that names the key if a value is not a number of this type, or does not fit into 64 bits.
     """
     characters = set().union(*(value for row in rows for value in row))
     try:
@@ -94,11 +95,11 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
     except (ValueError, OverflowError):
         wrong = next(value for value in chain(*rows) if not _is_number(value, number_type))
         type_name = f"{number_type.__name__}64"
-        raise FormatError(
+        return FormatError(
             f"the value {wrong[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
             file=str(path),
             key=key,
-        ) from None
+        )
     with np.errstate(over="ignore"):
         narrow = numbers.astype(np.int32 if number_type is int else np.float32)
     # Single precision is enough if its shortest text is the number in the file. The values would differ even for 0.1,

@@ -7,6 +7,7 @@ A format has a function that iterates over keys and arrays, and a context manage
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -29,7 +30,7 @@ import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
 from io_ark.cli.lhotse_arrays import check_storage, list_obsolete, lock_folder, move_arrays, name_array, remove_arrays
-from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingFileError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 from io_ark.signals import delay_signals
@@ -60,6 +61,7 @@ _UNSUPPORTED_ENDINGS = (
     *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".zip", ".tgz", *_COMPRESSORS),
 )
 Put = Callable[[str, Array], None]
+Entries = Iterator[tuple[str, Array | ArkError]]  # Keys, and arrays or the errors of arrays that cannot be read.
 # A row group of a Parquet file is in memory as a whole. It ends at this number of arrays, or at this number of bytes.
 PARQUET_ROWS = 64
 PARQUET_BYTES = 16 * 2**20
@@ -88,16 +90,17 @@ class Format:
     Attributes:
         about: description in one line.
         endings: endings of file names.
-        read: function that iterates over the keys and arrays of a file.
+        read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
+            the file has further arrays, and raises other errors.
         write: context manager that creates a file and yields a function ``put(key, array)``.
     """
 
     about: str
     endings: tuple[str, ...]
-    read: Callable[[Path], Iterator[tuple[str, Array]]]
+    read: Callable[[Path], Entries]
     write: Write
 
-    def entries(self, path: Path) -> Iterator[tuple[str, Array]]:
+    def entries(self, path: Path) -> Entries:
         """Iterate over the keys and arrays of a file. An error of a library becomes a :class:`FormatError`."""
         arrays = self.read(path)
         while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
@@ -162,10 +165,21 @@ def encode_file_name(key: str) -> str:
     return quote(key, safe=" ").replace(".", "%2E")
 
 
-def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
+def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
+    """Return the array that ``read`` returns, or the error that it raises. ``key`` is the key of the error, if any."""
+    try:
+        return np.asarray(_call_library(read, path))
+    except ArkError as error:
+        error.key = error.key or key
+        return error
+    except FileNotFoundError as error:
+        return MissingFileError(f"cannot be read: {describe_error(error)}", file=error.filename or str(path), key=key)
+
+
+def _read_npy(folder: Path) -> Entries:
     # Path.glob would find no files in a folder that cannot be read.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
-        yield unquote(path.stem), load_npy(path)
+        yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
 
 
 @contextlib.contextmanager
@@ -180,13 +194,18 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
                           "choose another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
 
 
-def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_npz(path: Path) -> Entries:
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
-        for member in archive.infolist():
+
+        def read(member: zipfile.ZipInfo) -> Array:
             name = member.filename
             check_unpacked_size(member.file_size, path, name)
-            with _open_foreign(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
-                yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
+            with archive.open(member) as file:
+                return read_npy(file, member.file_size, f"{path}: {name}")
+
+        for member in archive.infolist():
+            array = _read_or_return_error(functools.partial(read, member), path)
+            yield member.filename.removesuffix(".npy"), array
 
 
 def write_atomically(write: Write) -> Write:
@@ -243,14 +262,16 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
         yield put
 
 
-def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_tar(path: Path) -> Entries:
     with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
             if file is not None:
                 check_unpacked_size(member.size, path, member.name)
+                data, size, place = io.BytesIO(file.read()), member.size, f"{path}: {member.name}"
                 name = member.name.rpartition("/")[2].removesuffix(".npy")
-                yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
+                read = functools.partial(read_npy, data, size, place)
+                yield unquote(name), _read_or_return_error(read, path)
 
 
 @write_atomically
@@ -269,7 +290,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
         yield put
 
 
-def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_safetensors(path: Path) -> Entries:
     """Yield the arrays of a file. Raise FormatError for an invalid header or an unsupported type."""
     with path.open("rb") as file:
         present = path.stat().st_size - 8
@@ -320,7 +341,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
             shutil.copyfileobj(data, file)
 
 
-def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_hdf5(path: Path) -> Entries:
     """Yield the datasets of a file, at any depth of groups. Refuse links to other files and data in other files."""
     h5py = import_extra("h5py", "HDF5 files")
     # Without "r", h5py before 3.0 would open the file for writing.
@@ -344,7 +365,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
             if item.external or item.is_virtual:
                 raise FormatError(f"{name}: has data in other files: copy the data into this file", file=str(path))
             check_unpacked_size(item.nbytes, path, name)
-            yield unquote(name), np.asarray(item[()])
+            yield unquote(name), _read_or_return_error(functools.partial(item.__getitem__, ()), path, name)
 
 
 @write_atomically
@@ -397,7 +418,7 @@ class _FileForHdf5(io.FileIO):
             raise self.error
 
 
-def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_parquet(path: Path) -> Entries:
     """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`. Refuse other columns and null values."""
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
@@ -497,7 +518,7 @@ def _import_lhotse(path: Path) -> Any:
     return import_extra("lhotse", "lhotse manifests")
 
 
-def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
+def _read_lhotse(path: Path) -> Entries:
     """Yield the features of a manifest of features or cuts. Refuse features that are not stored in a file."""
     lhotse = _import_lhotse(path)
     manifest = _open_manifest(lhotse, path)
@@ -515,7 +536,8 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
                               file=str(path))  # fmt: skip
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
             _check_place(part if item_type == "Features" else getattr(part, "features", None), path)
-        yield key, np.asarray(_call_library(item.load if item_type == "Features" else item.load_features, path))
+        load = item.load if item_type == "Features" else item.load_features
+        yield key, _read_or_return_error(load, path, key)
 
 
 def _open_manifest(lhotse: Any, path: Path) -> Any:

@@ -157,7 +157,10 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
 )
 def test_other_files_are_refused(text: str, message: str, ark: Ark) -> None:
     Path("s.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
-    said = ark("convert s.csv back.ark", 2).err
-    assert said.startswith("ark: s.csv: ")
-    assert message in said
-    assert said.count("\n") == 1
+    has_other = "\na," in text
+    first, *others = ark("convert s.csv back.ark", 1 if has_other else 2).err.splitlines()
+    assert first.startswith("ark: s.csv: ") and message in first
+    summary = (
+        "back.ark: 1 entry, 1 failed" if has_other else "ark: s.csv: no entry could be converted: nothing was written"
+    )
+    assert others == [summary] * len(others) and len(others) == (" is not a number" in first)
