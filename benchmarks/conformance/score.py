@@ -24,7 +24,7 @@ from kaldi_explain.conform_command import conform_command
 from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
-MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
+MAX_CAUSES = 4  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
@@ -43,10 +43,10 @@ ThirdLetterC are owners of GitHub repositories.
 DIFFERENCES = """\
 ## What are the causes of the differences?
 
-The following tables list causes of wrong results, with the number of vectors and the name of one vector.
-[`explain`](wrong_numbers.md) found most of the causes. If a cause names options or steps, kaldi-compat computes the
-library's result with them. The other causes were found in the source code of the library. A "floor" is the smallest
-value before the logarithm.
+The following tables list causes of wrong results, with the number of vectors and the name of one vector. A vector can
+have two causes, such as a wrong option and a wrong number of frames. [`explain`](wrong_numbers.md) found most of the
+causes. If a cause names options or steps, kaldi-compat computes the library's result with them. The other causes were
+found in the source code of the library. A "floor" is the smallest value before the logarithm.
 
 All results of the following implementations are correct:
 
@@ -84,7 +84,8 @@ def list_differences(implementation: Implementation, card: Scorecard) -> list[Di
     differences = [(cause.name, len(cause.vectors), cause.vectors[0]) for cause in named[:MAX_CAUSES]]
     if unlisted := named[MAX_CAUSES:]:
         count = sum(len(cause.vectors) for cause in unlisted)
-        differences.append((f"{len(unlisted)} more causes", count, unlisted[0].vectors[0]))
+        noun = "cause" if len(unlisted) == 1 else "causes"
+        differences.append((f"{len(unlisted)} more {noun}", count, unlisted[0].vectors[0]))
     failed = [result for result in card.results if result.grade == "failed"]
     if failed:
         why = failed[0].why.partition("\n")[0][:100].strip()
