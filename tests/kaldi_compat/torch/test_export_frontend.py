@@ -62,6 +62,7 @@ def assert_same(found: np.ndarray[Any, Any], expected: Tensor) -> None:
     assert np.abs(found - expected.numpy()).mean() < 2e-5
 
 
+@pytest.mark.costly
 def test_file_differs_from_the_module(tmp_path: Path) -> None:
     statistics = (np.linspace(5, 15, 560), np.linspace(1, 3, 560))
     frontend = Frontend.from_preset("paraformer", statistics=statistics)
@@ -85,6 +86,7 @@ def test_file_differs_from_the_module(tmp_path: Path) -> None:
     assert [each.shape for each in session.get_outputs()] == [["batch", "frames", 560]]
 
 
+@pytest.mark.costly
 def test_file_with_lengths_of_int16_differs_from_the_module(tmp_path: Path) -> None:
     frontend = Frontend.from_preset("seamless-m4t", dft="matmul")
     path = tmp_path / "seamless.onnx"
