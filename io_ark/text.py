@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 MAX_DIGITS = 400
 """Maximum number of digits of an integer that is converted exactly. Python refuses more than 4,300 digits."""
+MAX_SHOWN_BITS = 128  # Error messages show only the size of an integer with more bits, so that they stay readable.
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Number of entries at the start of a long list that notebooks show."""
@@ -51,12 +52,20 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 def quote_value(value: object) -> str:
     """Return the ``repr`` of a value, in which a NumPy scalar looks like a number or string of Python.
 
+    Of an integer of more than 128 bits, only the size is returned.
+
     >>> import numpy as np
-    >>> quote_value(np.float64(1.5)), quote_value("a")
-    ('1.5', "'a'")
+    >>> quote_value(np.float64(1.5)), quote_value("a"), quote_value(10**5000)
+    ('1.5', "'a'", 'an integer of 16610 bits')
     """
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
-    return repr(getattr(value, "item", lambda: value)() if is_scalar else value)
+    shown = getattr(value, "item", lambda: value)() if is_scalar else value
+    if isinstance(shown, int) and shown.bit_length() > MAX_SHOWN_BITS:
+        return f"an integer of {shown.bit_length()} bits"
+    try:
+        return repr(shown)
+    except ValueError:  # A list may contain an integer of more than 4,300 digits.
+        return f"a {type(shown).__name__} with an integer that is too large to be shown"
 
 
 def shorten(text: str) -> str:

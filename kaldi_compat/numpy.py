@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Wave
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
@@ -82,10 +83,12 @@ class ArrayFeature(AudioFeature):
     ) -> None:
         if engine not in ("auto", "exact", "accurate"):
             choices = "must be 'auto', 'exact' or 'accurate' for NumPy arrays"
-            raise OptionError(f"engine={engine!r} {choices}; kaldi_compat.{type(self).__name__} computes tensors")
+            raise OptionError(
+                f"engine={quote_value(engine)} {choices}; kaldi_compat.{type(self).__name__} computes tensors"
+            )
         if dft != "fft":
             name = f"kaldi_compat.{type(self).__name__}"
-            raise OptionError(f"dft={dft!r} must be 'fft' for NumPy arrays; {name} computes tensors")
+            raise OptionError(f"dft={quote_value(dft)} must be 'fft' for NumPy arrays; {name} computes tensors")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
         self.plan = make_plan(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size

@@ -1,6 +1,6 @@
 """Write the tables of docs/frontends: settings and sources of the presets, and differences from the models' own code.
 
-``python tools/list_frontends.py`` measures, which takes a minute, and rewrites the part of each page after MARK. The
+``python tools/list_frontends.py`` measures, and rewrites the part of each page after MARK. The
 tests check the settings, and that no difference is larger than the page says.
 """
 
@@ -38,7 +38,7 @@ MARK = "<!-- The rest is written by tools/list_frontends.py. -->\n"
 MISTAKES = {
     "scale": "factor on the audio: 1 and 32768 swapped",
     "window": "Povey window",
-    "high": "`high_freq` of -400 Hz",
+    "high": "`high_freq` 400 Hz below the Nyquist frequency",
     "low": "`low_freq` higher by 40 Hz",
     "edges": "`snip_edges` inverted",
     "dc": "`remove_dc_offset` inverted",
@@ -51,7 +51,7 @@ MISTAKES = {
 EXCEPTIONS: dict[str, tuple[str, Callable[[Preset], bool]]] = {
     "window": (", or Hamming window if Povey is right", lambda preset: preset.options.window_type == "povey"),
     "high": (
-        ", or of 0 if -400 or 7600 is right",
+        ", or at it if -400 or 7600 is right",
         lambda preset: getattr(preset.options, "high_freq", 0.0) in (-400, 7600),
     ),
     "dither": (", or `dither=1/32768` if the factor is 1", lambda preset: preset.sample_scale == 1),
@@ -65,43 +65,9 @@ SPECIAL_CELLS = {
 }
 
 EMPTY_BINS = (
-    " `allow_empty_bins` is not an option of Kaldi's:\nwith it, a mel bin that contains no FFT bin has the energy 0, "
-    "whereas Kaldi's programs refuse such options."
+    "`allow_empty_bins` is not an option of Kaldi's: with it, a mel bin that contains no FFT bin has the energy 0, "
+    "whereas Kaldi's programs refuse such options. "
 )
-
-# What users of the models reported, by page.
-REPORTED = {
-    "funasr": """\
-- sherpa-onnx only returned complete stacks that start at the first frame, whereas FunASR repeats the first and the last
-  frame. The alignment, the number of frames and the transcripts differed
-  ([sherpa-onnx 3839](https://github.com/k2-fsa/sherpa-onnx/pull/3839)).
-- Recognizing the same audio twice gave different texts because of dithering, which changes silence and quiet audio
-  ([FunASR 2111](https://github.com/modelscope/FunASR/issues/2111)).
-- FunASR's WavFrontend could not be used without torchaudio. Its second implementation, with kaldi-native-fbank,
-  differs from the first implementation by up to 1.5e-4 in a test by its authors
-  ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
-""",
-    "asr": """\
-- WeKws trains with the Povey window, torchaudio's default, but its C++ runtime uses a Hamming window
-  ([wekws 166](https://github.com/wenet-e2e/wekws/issues/166), [209](https://github.com/wenet-e2e/wekws/issues/209)).
-  According to an author of WeKws, the wrong window reduced the number of detected keywords from 21069 to 21038
-  of 21282.
-""",
-    "audio-events": """\
-- ASTFeatureExtractor refuses a batch of tensors, and does not compute on a GPU
-  ([transformers 42821](https://github.com/huggingface/transformers/issues/42821)). The preset `ast` accepts a batch,
-  on any device.
-""",
-    "speakers": """\
-- 3D-Speaker's C++ runtime and its Python code compute different features from the same file
-  ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)). The presets `campplus` and `eres2net`
-  compute the features of the Python code.
-""",
-    "transformers": """\
-- In transformers 5.2.0, LasrFeatureExtractor failed for all audio, because a change for another model passed it an
-  argument that it does not accept ([transformers 44207](https://github.com/huggingface/transformers/pull/44207)).
-""",
-}
 
 
 def group_by_family() -> dict[str, list[Preset]]:
@@ -115,19 +81,27 @@ def group_by_family() -> dict[str, list[Preset]]:
 
 def format_settings(presets: list[Preset]) -> str:
     """Return the section with the settings and the sources."""
+    options = [preset.options for preset in presets]
+    paragraph = (
+        "Samples in -1 to 1 are multiplied by the factor. Then the feature is computed with the listed options. All "
+        "other options have Kaldi's defaults, except that there is no dithering. "
+    )
+    if any(getattr(option, "high_freq", 0.0) < 0 for option in options):
+        paragraph += "A negative `high_freq` is relative to the Nyquist frequency. "
+    if any(getattr(option, "allow_empty_bins", False) for option in options):
+        paragraph += EMPTY_BINS
+    paragraph += "The [steps](format.md#which-steps-are-there) are applied to the feature in the listed order. "
+    different_rate = any(option.sample_frequency != 16000 for option in options)
+    paragraph += "The sampling rate is 16 kHz" + " unless `sample_frequency` is listed" * different_rate + "."
     lines = [
         "## Settings",
         "",
-        "The first table shows the settings of each preset. Samples in -1 to 1 are multiplied by the factor. Then the",
-        "feature is computed with the listed options. All other options have Kaldi's defaults, except that there is no",
-        "dithering. A negative `high_freq` is relative to the Nyquist frequency. The steps are applied to the feature",
-        "in the order of the table, and are explained in [Presets as data](format.md#which-steps-are-there). The",
-        "sampling rate is 16 kHz unless `sample_frequency` is listed."
-        + EMPTY_BINS * any(getattr(preset.options, "allow_empty_bins", False) for preset in presets),
+        *textwrap.wrap(paragraph, 110, break_on_hyphens=False),
         "",
         "| preset | factor on the samples | feature and options | steps | shape of the model's input |",
         "| --- | --- | --- | --- | --- |",
     ]
+    names_of_settings: dict[str, list[str]] = {}
     for preset in presets:
         values = [
             f"{field.name}={getattr(preset.options, field.name)!r}"
@@ -139,10 +113,12 @@ def format_settings(presets: list[Preset]) -> str:
         feature = f"{preset.feature}, `{', '.join(values)}`"
         frames = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0) or "frames"
         shape = f"({frames}, {count_columns(preset.options, preset.steps)})"
-        lines.append(f"| `{preset.name}` | {before}{preset.sample_scale:g} | {feature} | {steps} | {shape} |")
+        settings = f"{before}{preset.sample_scale:g} | {feature} | {steps} | {shape}"
+        names_of_settings.setdefault(settings, []).append(f"`{preset.name}`")
+    lines += [f"| {', '.join(names)} | {settings} |" for settings, names in names_of_settings.items()]
     lines += [
         "",
-        "The second table shows the code from which the settings come:",
+        "The settings come from the following code:",
         "",
         "| preset | models | source of the settings |",
         "| --- | --- | --- |",
@@ -160,15 +136,15 @@ def format_settings(presets: list[Preset]) -> str:
     return "\n".join([*lines, *(["", "Notes on the presets:", "", *notes] if notes else []), ""])
 
 
-def measure_differences(preset: Preset) -> tuple[float, float, str]:
-    """Return the largest and the mean difference from the model's own code, and the clip with the largest one."""
+def measure_differences(preset: Preset) -> tuple[float, float]:
+    """Return the largest and the mean difference from the model's own code."""
     frontend, differences = Frontend(preset, statistics=statistics_for(preset)), []
     for clip, (shape, rows) in reference(preset.name).items():
         if shape[0]:
             features = frontend(clips()[clip])
-            differences.append((np.abs(features[kept_rows(len(features))] - rows), clip))
-    largest, clip = max((float(difference.max()), clip) for difference, clip in differences)
-    return largest, float(np.concatenate([difference.ravel() for difference, _ in differences]).mean()), clip
+            differences.append(np.abs(features[kept_rows(len(features))] - rows).ravel())
+    values = np.concatenate(differences)
+    return float(values.max()), float(values.mean())
 
 
 def group_ill_conditioned(presets: list[Preset]) -> dict[str, list[str]]:
@@ -187,55 +163,53 @@ def format_differences(presets: list[Preset]) -> str:
     constant = [f"{clip} ({', '.join(names)})" for clip, names in group_ill_conditioned(presets).items()]
     paragraph = (
         "The table shows the largest and the mean absolute difference between the input that the preset computes and "
-        "the input that the model's own code computes, in the unit of the input. There are ten recordings: speech, "
-        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech that was recorded at "
-        "8 kHz and resampled to 16 kHz (`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). "
+        "the input that the model's own code computes. There are ten recordings: speech, silence, speech with a DC "
+        "offset, clipped speech, quiet speech, noise, speech that was recorded at 8 kHz and resampled to 16 kHz, and "
+        "recordings of 20 ms, of one frame and of 30 s. "
     )
+    for preset in presets:
+        if preset.sampling_rate != 16000:
+            paragraph += f"`{preset.name}` takes their samples as audio of {preset.sampling_rate / 1000:g} kHz. "
     if min(compared.values()) < len(clips()):
-        paragraph += (
-            "Recordings that the model's own code refuses, or from which it computes no frames, are left out, such as "
-            "the recording of 20 ms for most models. "
-        )
+        paragraph += "Recordings that the model's own code refuses, or from which it computes no frames, are left out. "
     if constant:
         paragraph += (
             "Recordings for which the model's own code divides by zero or by rounding errors are also left out: "
             f"{', '.join(constant)}. "
         )
-    paragraph += (
-        "Up to seven frames of each recording are compared (`reference_data/frontends`). The tests repeat this "
-        "comparison, and check that it fails for a preset with a wrong setting."
-    )
+    paragraph += "The differences were measured with NumPy arrays, in up to seven frames of each recording."
     lines = [
         "## Differences from the models' own code",
         "",
         *textwrap.wrap(paragraph, 110, break_on_hyphens=False),
         "",
-        "| preset | largest difference | recording with the largest difference | mean difference |",
-        "| --- | --- | --- | --- |",
+        "| preset | largest difference | mean difference |",
+        "| --- | --- | --- |",
     ]
+    names_of_differences: dict[str, list[str]] = {}
     for preset in presets:
-        largest, mean, clip = measure_differences(preset)
-        lines.append(f"| `{preset.name}` | {largest:.1e} | {clip if largest else '-'} | {mean:.1e} |")
+        largest, mean = measure_differences(preset)
+        numbers = f"{largest:.1e} | {mean:.1e}" if largest else "0 | 0"
+        names_of_differences.setdefault(numbers, []).append(f"`{preset.name}`")
+    lines += [f"| {', '.join(names)} | {numbers} |" for numbers, names in names_of_differences.items()]
     return "\n".join([*lines, ""])
 
 
 def format_mistakes(presets: list[Preset]) -> str:
     """Return the section about the effects of common mistakes."""
-    lines = [
-        "## How much does a wrong setting matter?",
-        "",
-        "The first row of the table shows the standard deviation of the model's input for 1.6 s of speech, without",
-        "padding. The other rows show the mean absolute change of the input when one setting is wrong.",
-    ]
+    paragraph = (
+        "The first row of the table shows the standard deviation of the model's input for one recording of speech (at "
+        "most 158 rows, without padding). The other rows show the mean absolute change of the input when one setting "
+        "is wrong. "
+    )
     if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
         names = "all presets of this page"
         if len(with_statistics) < len(presets):
             names = " and ".join(filter(None, [", ".join(with_statistics[:-1]), with_statistics[-1]]))
-        sentence = (
+        paragraph += (
             f"For {names}, the table uses invented statistics instead of the model's file, so the standard deviation "
-            "is not 1."
+            "is not 1. "
         )
-        lines += textwrap.wrap(sentence, 110)
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
     for preset in presets:
         statistics = statistics_for(preset)
@@ -257,26 +231,25 @@ def format_mistakes(presets: list[Preset]) -> str:
             rows[key].append(cell)
     rows = {key: row for key, row in rows.items() if any(cell not in ("-", "0") for cell in row)}
     cells = {cell for row in rows.values() for cell in row}
-    lines += [meaning for cell, meaning in SPECIAL_CELLS.items() if cell in cells]
-    head = " | ".join(f"`{preset.name}`" for preset in presets)
-    lines += ["", f"| wrong setting | {head} |", "| --- |" + " --- |" * len(presets)]
-    lines.append(f"| none: standard deviation of the input | {' | '.join(rows['deviation'])} |")
-    for key, text in MISTAKES.items():
-        if key in rows:
-            exception, applies_to = EXCEPTIONS.get(key, ("", bool))
-            text += exception if any(applies_to(preset) for preset in presets) else ""
-            lines.append(f"| {text} | {' | '.join(rows[key])} |")
+    paragraph += " ".join(meaning for cell, meaning in SPECIAL_CELLS.items() if cell in cells)
+    # Presets with the same cells share a column.
+    names_of_columns: dict[tuple[str, ...], list[str]] = {}
+    for preset, *column in zip(presets, *rows.values(), strict=True):
+        names_of_columns.setdefault(tuple(column), []).append(f"`{preset.name}`")
+    lines = [
+        "## How much does a wrong setting matter?",
+        "",
+        *textwrap.wrap(paragraph, 110, break_on_hyphens=False),
+        "",
+        f"| wrong setting | {' | '.join(', '.join(names) for names in names_of_columns.values())} |",
+        "| --- |" + " --- |" * len(names_of_columns),
+    ]
+    for index, key in enumerate(rows):
+        text = MISTAKES.get(key, "none: standard deviation of the input")
+        exception, applies_to = EXCEPTIONS.get(key, ("", bool))
+        text += exception if any(applies_to(preset) for preset in presets) else ""
+        lines.append(f"| {text} | {' | '.join(column[index] for column in names_of_columns)} |")
     return "\n".join([*lines, ""])
-
-
-def format_reported_mistakes(family: str) -> str:
-    """Return the section about the problems that users of a family of models reported."""
-    heading = "## Which problems did users report?"
-    problems = REPORTED[family]
-    if "\n- " not in problems:
-        paragraph = problems.removeprefix("- ").replace("\n  ", "\n")
-        return f"{heading}\n\n{paragraph}"
-    return f"{heading}\n\nUsers of the models reported the following problems:\n\n{problems}"
 
 
 def main() -> None:
@@ -291,7 +264,6 @@ def main() -> None:
                 format_settings(presets),
                 format_differences(presets),
                 format_mistakes(presets),
-                format_reported_mistakes(family),
             )
         page.write_text(f"{text}{MARK}\n" + "\n".join(sections))
 

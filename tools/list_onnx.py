@@ -1,7 +1,6 @@
-"""Write the tables of docs/frontends/onnx.md: the types of nodes of exported presets, and the accuracy of a file.
+"""Write the table of docs/frontends/onnx.md: the accuracy of an exported file.
 
-``python tools/list_onnx.py`` exports every preset, which takes some minutes, and rewrites the tables between the marks.
-The tests check the tables.
+``python tools/list_onnx.py`` measures, and rewrites the table between the marks. The tests check the table.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,67 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import onnxruntime
 import torch
 
-from kaldi_compat import Frontend, list_presets
+from kaldi_compat import Frontend
 from kaldi_compat.frontends import Preset
 from kaldi_compat.torch.export import export_frontend
 from tests.support.frontend_audio import clips
 
 PAGE = Path(__file__).parents[1] / "docs" / "frontends" / "onnx.md"
-NODES, ACCURACY, END = (f"<!-- {text} by tools/list_onnx.py -->\n" for text in ("nodes", "accuracy", "end"))
-COMMON, LENGTHS = "all", "with `lengths`, all"
+ACCURACY, END = (f"<!-- {text} by tools/list_onnx.py -->\n" for text in ("accuracy", "end"))
 RATE = 16000
-EXPORTED = [name for name in list_presets() if not Preset.of(name).why_no_graph]
-
-Graph = tuple[str, bool]  # Name of a preset, and True if the graph takes lengths.
-Nodes = Mapping[Graph, frozenset[str]]
-
-
-def export_nodes() -> Nodes:
-    """Export every preset, with and without lengths, and return the types of nodes."""
-    with tempfile.TemporaryDirectory() as folder:
-        return {
-            (name, lengths): frozenset(export_frontend(name, f"{folder}/graph.onnx", lengths=lengths).nodes)
-            for name in EXPORTED
-            for lengths in (False, True)
-        }
-
-
-def format_nodes(nodes: Nodes) -> str:
-    """Return a table of the nodes that all graphs have, and of the additional nodes of some graphs."""
-    rows = {}
-    for lengths, title in ((False, COMMON), (True, LENGTHS)):
-        graphs = {name: types for (name, takes), types in nodes.items() if takes == lengths}
-        common = frozenset.intersection(*graphs.values())
-        rows[title] = common
-        more: dict[frozenset[str], list[str]] = {}
-        for name, types in graphs.items():
-            if types != common:
-                more.setdefault(types - common, []).append(f"`{name}`")
-        prefix = "with `lengths`, " * lengths
-        for added, names in sorted(more.items(), key=lambda item: (len(item[0]), item[1])):
-            rows[prefix + ", ".join(names)] = added
-    lines = ["| presets | types of nodes |", "| --- | --- |"]
-    for title, types in rows.items():
-        also = "" if title in (COMMON, LENGTHS) else "also "
-        lines.append(f"| {title} | {also}{', '.join(sorted(types))} |")
-    return "\n".join(lines) + "\n"
-
-
-def parse_nodes(page: str) -> Nodes:
-    """Return the types of nodes that the table on the page states."""
-    table = page.partition(NODES)[2].partition(END)[0]
-    rows = dict(re.findall(r"^\| ([^|]+) \| (?:also )?([A-Z][\w, ]+) \|$", table, re.M))
-    types = {title: frozenset(text.split(", ")) for title, text in rows.items()}
-    stated = {}
-    for lengths, common in ((False, COMMON), (True, LENGTHS)):
-        for name in EXPORTED:
-            added = [
-                value
-                for title, value in types.items()
-                if f"`{name}`" in title and title.startswith("with `lengths`") == lengths
-            ]
-            stated[name, lengths] = types[common].union(*added)
-    return stated
 
 
 def make_signals() -> dict[str, Any]:
@@ -91,7 +36,7 @@ def make_signals() -> dict[str, Any]:
     noise = random.standard_normal(len(time))
     quiet = noise * 0.6 / np.sqrt(2) * 10 ** (-90 / 20)
     audio = {
-        "speech": clips()["speech"] / 32768,
+        "a recording of speech": clips()["speech"] / 32768,
         "a tone of 300 Hz, noise 90 dB below it": 0.6 * np.sin(2 * np.pi * 300.7 * time) + quiet,
         "a tone of 3 kHz, noise 90 dB below it": 0.6 * np.sin(2 * np.pi * 3001.7 * time) + quiet,
         "noise that fades by 90 dB": 0.2 * noise * 10 ** (-90 / 20 * time / time[-1]),
@@ -136,13 +81,9 @@ def parse_accuracy(page: str) -> dict[str, list[tuple[float, float]]]:
 
 
 def main() -> None:
-    """Rewrite the tables."""
-    warnings.simplefilter("ignore")
-    text = PAGE.read_text()
-    for mark, table in ((NODES, format_nodes(export_nodes())), (ACCURACY, format_accuracy(measure_accuracy()))):
-        before, _, following = text.partition(mark)
-        text = before + mark + table + END + following.partition(END)[2]
-    PAGE.write_text(text)
+    """Rewrite the table."""
+    before, _, following = PAGE.read_text().partition(ACCURACY)
+    PAGE.write_text(before + ACCURACY + format_accuracy(measure_accuracy()) + END + following.partition(END)[2])
 
 
 if __name__ == "__main__":

@@ -24,31 +24,29 @@ from kaldi_explain.conform_command import conform_command
 from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
-MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
+MAX_CAUSES = 4  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
 This page shows how close other libraries come to Kaldi's features and archives, and where they differ. The results come
-from the [conformance kit](conformance.md), whose test vectors contain the output of Kaldi's programs. **Many libraries
-differ on purpose**, because they serve models that were trained with the library's own numbers.
+from the [conformance kit](conformance.md), whose test vectors contain the output of Kaldi's programs. A difference is
+not always a mistake: some libraries, such as librosa, define the features differently.
 
 The columns of the table are the levels of the kit. For example, the cell "478 of 484 (3)" means that the library
-supports 484 test vectors of the level, that 478 of its results are correct, and that 3 results are equal to Kaldi's
-output in all bits. A result is correct if its largest difference from Kaldi's output is at most 1e-3, relative to
-max(1, |value|), or at most three times the rounding error of Kaldi's own output, if this is larger. Integers and
-archives must be equal to Kaldi's. A vector with an option that the library's interface lacks is not counted. A vector
-whose options the library accepts, but refuses when it runs, counts as wrong. An empty cell means that the library
-supports no vector of the level. Names such as ThirdLetterC are owners of GitHub repositories.
+supports 484 test vectors of the level, that 478 of its results are
+[correct](conformance.md#how-to-read-the-scorecard), and that 3 results are equal to Kaldi's output. A library does not
+support a vector with an option that its interface lacks. A vector whose options the library accepts, but refuses when
+it runs, counts as wrong. An empty cell means that the library supports no vector of the level. Names such as
+ThirdLetterC are owners of GitHub repositories.
 
 """
 DIFFERENCES = """\
 ## What are the causes of the differences?
 
-A table for each library lists the causes of wrong results, with the number of vectors and the name of one vector. The
-name starts with the level, such as 5-0574.
-[`explain`](wrong_numbers.md) found most of the causes. If a cause names options or steps, kaldi-compat computes the
-library's result with these options and steps. The other causes were found in the source code of the library. A "floor"
-is the smallest value before the logarithm.
+The following tables list causes of wrong results, with the number of vectors and the name of one vector. A vector can
+have two causes, such as a wrong option and a wrong number of frames. [`explain`](wrong_numbers.md) found most of the
+causes. If a cause names options or steps, kaldi-compat computes the library's result with them. The other causes were
+found in the source code of the library. A "floor" is the smallest value before the logarithm.
 
 All results of the following implementations are correct:
 
@@ -59,10 +57,9 @@ FOOT = """\
 ## How to repeat the tests
 
 If kaldi-compat and [kaldi-explain](../packages/explain/README.md) are installed, the command `python -m
-benchmarks.conformance.score` in a checkout runs all implementations that are available, and writes this page. The
-page then contains only these implementations. The docstring of `benchmarks/conformance/score.py` explains how to make
-all implementations available. To grade an implementation of your own, see
-[Check an implementation](conformance.md).
+benchmarks.conformance.score` in a checkout tests all implementations that are available, and writes this page with
+their results. The docstring of `benchmarks/conformance/score.py` explains how to make all implementations available. To
+test your own implementation, see [Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 
@@ -87,7 +84,8 @@ def list_differences(implementation: Implementation, card: Scorecard) -> list[Di
     differences = [(cause.name, len(cause.vectors), cause.vectors[0]) for cause in named[:MAX_CAUSES]]
     if unlisted := named[MAX_CAUSES:]:
         count = sum(len(cause.vectors) for cause in unlisted)
-        differences.append((f"{len(unlisted)} more causes", count, unlisted[0].vectors[0]))
+        noun = "cause" if len(unlisted) == 1 else "causes"
+        differences.append((f"{len(unlisted)} more {noun}", count, unlisted[0].vectors[0]))
     failed = [result for result in card.results if result.grade == "failed"]
     if failed:
         why = failed[0].why.partition("\n")[0][:100].strip()
@@ -108,7 +106,7 @@ def format_page(rows: list[str], sections: list[str], correct: list[str]) -> str
     columns = ["", "implementation", "version", *(f"{level} {titles[level]}" for level in LEVELS), ""]
     table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows, ""]
     differences = DIFFERENCES.format(correct="\n".join(f"- {name}" for name in correct))
-    return HEAD + "\n".join([*table, differences, *sections, FOOT])
+    return HEAD + "\n".join([*table, differences.removesuffix("\n"), *sections, FOOT])
 
 
 def main() -> None:

@@ -16,7 +16,9 @@ from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.speaker_lists import convert_to_utt2spk
 from io_ark.data_dir.stage import (
+    BYTE_ORDER_MARK,
     DATA_FILES,
+    STARTS_WITH_MARK,
     DataFiles,
     Printer,
     decode_key,
@@ -119,6 +121,8 @@ class Check(DataFiles):
             problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
             if key == before:
                 problem = "is a duplicate key: remove one of the lines"
+            elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
+                problem = f"the first line {STARTS_WITH_MARK}"
             raise self.say.fail(
                 f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )

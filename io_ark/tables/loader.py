@@ -17,6 +17,7 @@ from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, Open
 from io_ark.streams.input import STOPPED_READING, open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
+from io_ark.text import quote_value
 
 RelativeTo = Literal["script"]
 MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxfilename refuses offsets of more digits.
@@ -81,7 +82,9 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
     if relative_to is None:
         return None
     if relative_to != "script":
-        raise SpecifierError(f"relative_to={relative_to!r} is not known: pass 'script', or None for the current folder")
+        raise SpecifierError(
+            f"relative_to={quote_value(relative_to)} is not known: pass 'script', or None for the current folder"
+        )
     target = parse_rxfilename(decode_file_name(script))
     if target.kind != "file":
         raise SpecifierError(

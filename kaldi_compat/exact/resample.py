@@ -18,6 +18,7 @@ from kaldi_compat.exact.sums import dot
 from kaldi_compat.native import Structure
 
 F32 = np.float32
+MAX_RATE = 1e9  # Upper bound of sampling rates in Hz.
 MAX_VECTOR_BYTES = 64  # Size of a vector of the widest instruction set (AVX-512).
 BLOCK_SAMPLES = 8192  # NumPy computes this number of output samples at once, which bounds its memory.
 MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They take 16 MiB.

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
-from kaldi_compat.exact.resample import count_resampled
+from kaldi_compat.exact.resample import MAX_RATE, count_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, astype, convert_like, get_namespace
@@ -170,16 +171,17 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
 
     Raises:
         AudioError: the rate differs from the preset's and ``resample`` is False.
-        OptionError: the rate is not a positive whole number.
+        OptionError: the rate is not a positive whole number, or is too large.
     """
     target = preset.sampling_rate
     try:
         rate = int(sampling_rate)
     except (TypeError, ValueError, OverflowError):
         rate = 0
-    if rate <= 0 or rate != sampling_rate:
-        shown = sampling_rate.item() if isinstance(sampling_rate, np.generic) else sampling_rate
-        raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {shown!r}")
+    if not 0 < rate < MAX_RATE or rate != sampling_rate:
+        raise OptionError(
+            f"sampling_rate must be a positive whole number of Hz below {MAX_RATE:g}, not {quote_value(sampling_rate)}"
+        )
     if rate != target and not resample:
         raise AudioError(
             f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample the audio, "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, count_columns, make_step
@@ -142,7 +143,7 @@ class Preset:
             return preset
         if not isinstance(preset, (str, os.PathLike)):
             raise OptionError(
-                f"preset={preset!r} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
+                f"preset={quote_value(preset)} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
             )
         text = os.fspath(preset)
         if not isinstance(preset, str) or is_preset_file(text):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from io_ark.blocks import Wave
+from io_ark.text import quote_value
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, detect_tracing
 from kaldi_compat.functional.batches import check_lengths
@@ -144,7 +145,9 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         values = vtln_warp.tolist() if hasattr(vtln_warp, "tolist") else vtln_warp
         factors = np.asarray(values, np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise OptionError(f"vtln_warp must be a number, or one for each utterance, not {vtln_warp!r}") from None
+        raise OptionError(
+            f"vtln_warp must be a number, or one for each utterance, not {quote_value(vtln_warp)}"
+        ) from None
     if factors.ndim == 0:
         return float(factors)
     batch = tuple(shape[:-1])

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.exact.sums import fused_multiply_add
-from kaldi_compat.functional.array_api import Array, astype, choose_precision, concatenate, float64, full
+from kaldi_compat.functional.array_api import (
+    Array,
+    astype,
+    choose_precision,
+    concatenate,
+    detect_tracing,
+    float64,
+    full,
+)
 from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
@@ -72,10 +80,16 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
 
 
 def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
-    """Return ``total + weight * frames``, rounded once for float32 arrays, and otherwise first to double precision."""
+    """Return ``total + weight * frames``.
+
+    The sum is rounded once for float32 arrays, in the precision of the frames in an export to ONNX, and otherwise first
+    to double precision.
+    """
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
         added = fused_multiply_add(np.float32(weight), frames, total)
+    elif detect_tracing(frames).to_onnx:  # WebGPU has no float64.
+        added = total + weight * frames
     else:
         added = astype(total + weight * float64(frames), total.dtype)
     return added

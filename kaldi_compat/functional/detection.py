@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import convert_number
 
@@ -115,7 +116,7 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(
-            f"invalid label {kinds.tolist()[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'"
+            f"invalid label {quote_value(kinds.tolist()[invalid[0]])}: use True and False, or 'target' and 'nontarget'"
         )
     for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
         if not of_kind.any():

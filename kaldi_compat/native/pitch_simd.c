@@ -122,7 +122,7 @@ INLINE int cheapest(const frame_search *s, int i, int low, int high)
         if (found >= 0 || bits & (bits - 1)) return -1;
         found = j + __builtin_ctz(bits);
     }
-    return found;
+    return found > high ? -1 : found; /* If no cost is below infinity, an infinity after the states may be the lowest. */
 }
 
 /* Find the predecessors of the first states of blocks `first` to `last`, which have LANES states each. The predecessors are from `low` to
@@ -276,7 +276,7 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     for (int i = 0; i < LANES; i++)
         s->before[s->states + i] = INFINITY;
     *highest = -lowest_lane(negative);
-    return best < 0 ? 0 : best;
+    return best < 0 || best >= s->states ? 0 : best; /* If all costs are NaN, an infinity after the states is the lowest. */
 }
 
 /* Start paths with the given costs (states), or with zeros if `costs` is NULL. Return the highest cost. */

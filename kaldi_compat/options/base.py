@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.declaration import OptionInfo, get_info, get_infos
 
@@ -40,7 +41,6 @@ Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
-MAX_SHOWN_BITS = 128  # Error messages show only the size of an integer with more bits, so that they stay readable.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
@@ -206,9 +206,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
     """
     value = _convert_value(type(field.default), argument)
     if value is None:
-        raise OptionError(
-            f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_format_wrong_value(argument)}"
-        )
+        raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {quote_value(argument)}")
     described = get_info(field)
     if not described.allows(value):
         known = find_nearest_name(str(argument), described.choices)
@@ -240,13 +238,7 @@ def convert_number(name: str, value: Any) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise OptionError(f"{name} must be a number, not {_format_wrong_value(value)}")
-
-
-def _format_wrong_value(value: Any) -> str:
-    """Format a value of a wrong type. Python cannot convert integers of more than 4,300 digits to strings."""
-    bits = value.bit_length() if isinstance(value, int) else 0
-    return f"an integer of {bits} bits" if bits > MAX_SHOWN_BITS else repr(value)
+    raise OptionError(f"{name} must be a number, not {quote_value(value)}")
 
 
 def _format_value(value: Any) -> str:

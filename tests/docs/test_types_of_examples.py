@@ -23,6 +23,7 @@ def test_mypy_accepts_every_example() -> None:
     assert len(pages) > 20
 
 
+@pytest.mark.costly
 def test_pyright_accepts_every_example(tmp_path: Path) -> None:
     pytest.importorskip("pyright")
     for page, code in examples_of_pages().items():

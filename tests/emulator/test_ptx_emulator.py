@@ -117,6 +117,7 @@ def test_faults_of_a_compiled_kernel_are_found(
 FEW = "compiled_kernel or program_computed_before and 4000 or have_no_codes and 2"
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("machine", "chosen", "least"),
     [("sm_90", FEW, 4), *(pytest.param(each, "", 60, marks=pytest.mark.slow) for each in MACHINES[1:])],

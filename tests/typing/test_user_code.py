@@ -53,6 +53,7 @@ def test_mypy_refuses_the_wrong_lines_and_no_others() -> None:
     assert_wrong_lines_are_refused({number for number, _ in mypy_report()["user_code.py"]})
 
 
+@pytest.mark.costly
 def test_pyright_refuses_the_wrong_lines_and_no_others(tmp_path: Path) -> None:
     pytest.importorskip("pyright")
     (tmp_path / "user_code.py").write_text(user_code())
@@ -137,6 +138,7 @@ def test_subclass_with_its_own_constructor_has_its_own_signature() -> None:
     assert Small(7).dim == 7
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("code", "completion"),
     [

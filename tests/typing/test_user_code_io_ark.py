@@ -21,6 +21,7 @@ def test_mypy_accepts_and_refuses_user_code() -> None:
     assert {number for number, _ in errors} == wrong_lines(USER_CODE_IO_ARK.read_text()), errors
 
 
+@pytest.mark.costly
 def test_pyright_accepts_and_refuses_user_code() -> None:
     pyright = shutil.which("pyright")
     if pyright is None:

@@ -15,11 +15,9 @@ HEADER = """\
 # Public names
 
 This page lists the {count} public names of `io_ark` and `kaldi_compat`, under the module from which you import them.
-From version 1.0 on, these names, and the public methods of these classes, change only in a new major version.
-
-Everything else may change in any version: modules that are not on this page, names that start with an underscore, and
-the modules in which the listed names are defined. The stand-ins (`kaldi_standins`) have the names of the libraries that
-they replace.
+From version 1.0 on, these names, and the public methods of these classes, change only in a new major version
+([all promises](../../packaging/RELEASING.md#what-is-promised)). Everything else may change in any version, including
+the modules in which the listed names are defined.
 """
 
 

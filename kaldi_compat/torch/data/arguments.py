@@ -7,8 +7,7 @@ import operator
 import os
 from typing import Any
 
-import numpy as np
-
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 
 
@@ -25,9 +24,9 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise OptionError(f"{name}={_to_python(value)!r} must be a whole number") from None
+        raise OptionError(f"{name}={quote_value(value)} must be a whole number") from None
     if number < at_least:
-        raise OptionError(f"{name}={number} must be at least {at_least}")
+        raise OptionError(f"{name}={quote_value(number)} must be at least {at_least}")
     return number
 
 
@@ -42,7 +41,7 @@ def check_positive_number(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not 0 < number < math.inf:
-        raise OptionError(f"{name}={_to_python(value)!r} must be a positive, finite number")
+        raise OptionError(f"{name}={quote_value(value)} must be a positive, finite number")
     return number
 
 
@@ -57,10 +56,6 @@ def check_functions(**functions: Any) -> None:
             raise OptionError(f"{name}={function.__name__} is a class: pass {function.__name__}(...)")
         if function is not None and not callable(function):
             raise OptionError(f"{name} must be a function, not {type(function).__name__}")
-
-
-def _to_python(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:

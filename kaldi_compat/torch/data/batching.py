@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.options.base import convert_number
@@ -36,6 +36,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
     Raises:
         FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
+        OptionError: ``value`` is no number of the items' data type.
 
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
@@ -49,7 +50,10 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     padding = convert_number("value", value)
-    return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
+    try:
+        return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
+    except RuntimeError:
+        raise OptionError(f"value={padding:g} cannot be stored in {items[0].dtype}") from None
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -62,7 +66,8 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
     [tensor([1., 2.]), tensor([3.])]
     """
     checked: Tensor | None = check_lengths(lengths, batch, 1 - batch.ndim)
-    assert checked is not None
+    if checked is None:
+        raise FeatureError("lengths must be a tensor (items,), not None")
     return [row[:length] for row, length in zip(batch, checked.tolist(), strict=True)]
 
 

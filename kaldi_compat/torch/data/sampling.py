@@ -17,6 +17,7 @@ from torch.utils.data import Sampler
 from io_ark.data_dir import DataDir
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.options.base import convert_number
 from kaldi_compat.torch.data.arguments import check_positive_number, check_whole_number
 
 Indices = npt.NDArray[np.int64]
@@ -125,7 +126,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = find_rank_and_world_size(rank, world_size)
         self._num_buckets = check_whole_number("num_buckets", num_buckets, at_least=1)
-        self._limits = min_length, math.inf if max_length is None else max_length
+        self._limits = (
+            convert_number("min_length", min_length),
+            math.inf if max_length is None else convert_number("max_length", max_length),
+        )
         by_length = np.argsort(-self._lengths, kind="stable")
         sorted_lengths = self._lengths[by_length]
         self._by_length = by_length[(sorted_lengths >= self._limits[0]) & (sorted_lengths <= self._limits[1])]
@@ -279,7 +283,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Cut utterances into batches without changing their order, and return the ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
-            return np.arange(self._batch_size, len(utterances) + 1, self._batch_size)
+            number = min(self._batch_size, len(utterances) + 1)
+            return np.arange(number, len(utterances) + 1, number)
         max_utterances, size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []
         start, longest = 0, 0.0

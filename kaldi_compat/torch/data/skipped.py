@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Literal, TypeVar
 
 from io_ark.errors import ArkError
+from io_ark.text import quote_value
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 OnError = Literal["raise", "skip"]
@@ -29,7 +30,7 @@ class Skipped:
 
     def __init__(self, on_error: OnError) -> None:
         if on_error not in ("raise", "skip"):
-            raise OptionError(f"on_error={on_error!r} must be 'raise' or 'skip'")
+            raise OptionError(f"on_error={quote_value(on_error)} must be 'raise' or 'skip'")
         self._file: str | None = None
         if on_error == "skip":
             # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of a

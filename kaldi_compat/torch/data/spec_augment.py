@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.rand import TORCH_GENERATOR, make_generator_error
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
+from kaldi_compat.options.base import convert_number
 from kaldi_compat.torch.data.arguments import check_whole_number
 
 MAX_WIDTH = 1 << 31  # Upper bound of numbers and widths of masks, so that torch's integers hold them.
@@ -62,12 +64,12 @@ class SpecAugment(nn.Module):
         super().__init__()
         self.num_frequency_masks, self.frequency_mask = num_frequency_masks, frequency_mask
         self.num_time_masks, self.time_mask, self.time_mask_ratio = num_time_masks, time_mask, time_mask_ratio
-        self.time_warp, self.fill = time_warp, fill
+        self.time_warp, self.fill = time_warp, None if fill is None else convert_number("fill", fill)
         for name in ("num_frequency_masks", "frequency_mask", "num_time_masks", "time_mask", "time_warp"):
             if check_whole_number(name, getattr(self, name)) >= MAX_WIDTH:
                 raise OptionError(f"{name} must be below {MAX_WIDTH}: pass a smaller number")
-        if not 0 <= time_mask_ratio <= 1:
-            raise OptionError(f"time_mask_ratio={time_mask_ratio} must lie within 0 to 1")
+        if not 0 <= convert_number("time_mask_ratio", time_mask_ratio) <= 1:
+            raise OptionError(f"time_mask_ratio={quote_value(time_mask_ratio)} must lie within 0 to 1")
 
     def extra_repr(self) -> str:
         return (

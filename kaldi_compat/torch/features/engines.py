@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, ask_compiler
 from kaldi_compat.native import NATIVE, load_before_tracing
@@ -44,7 +45,7 @@ def declare_accelerated(cls: type[Cls]) -> type[Cls]:
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise :class:`OptionError` unless the value of an argument is one of the choices."""
     if value not in choices:
-        raise OptionError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        raise OptionError(f"{name} must be one of {', '.join(choices)}, not {quote_value(value)}")
 
 
 def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:

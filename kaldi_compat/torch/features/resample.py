@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import reprlib
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from io_ark.text import quote_value
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.resample import PeriodFilters, check_rates, choose_waveform_filter, make_resampling_filters
+from kaldi_compat.exact.resample import (
+    MAX_RATE,
+    PeriodFilters,
+    check_rates,
+    choose_waveform_filter,
+    make_resampling_filters,
+)
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.torch.tensors.sinc import resample_tensor
-
-MAX_RATE = 1e9  # Upper bound of sampling rates in Hz.
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
@@ -64,8 +67,8 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         for rate in rates
     ):
         raise OptionError(
-            f"sampling rates must be whole numbers of Hz below {MAX_RATE:g}, not {reprlib.repr(rate_in)} and "
-            f"{reprlib.repr(rate_out)}"
+            f"sampling rates must be whole numbers of Hz below {MAX_RATE:g}, not {quote_value(rate_in)} and "
+            f"{quote_value(rate_out)}"
         )
     samples = samples if samples.dtype == torch.float64 else samples.float()
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))

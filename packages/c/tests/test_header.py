@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 import subprocess
 import warnings
@@ -62,6 +63,17 @@ def test_features_are_those_of_the_exact_engine(header: Header, seed: int) -> No
     name, options, values = random_options(rng)
     audio = random_audio(rng)
     assert_same_bytes(header.frontend(header.options(name, **values))(audio), exact_features(options, audio))
+
+
+@pytest.mark.parametrize("kind", KINDS_BY_NAME)
+def test_options_and_their_defaults_are_those_of_python(header: Header, kind: str) -> None:
+    defaults, of_programs = (
+        KINDS_BY_NAME[kind](),
+        {"allow_downsample", "allow_upsample", "max_feature_vectors", "debug_mel"},
+    )
+    for name in {field.name for field in dataclasses.fields(defaults)} - of_programs:
+        changed = header.options(kind, **{name: getattr(defaults, name)})
+        assert bytes(changed) == bytes(header.options(kind)), name
 
 
 @pytest.mark.parametrize("vtln_warp", [0.85, 1.0, 1.15])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.arrangements import Arrangement, Mask
 from kaldi_explain.models import FeatureModel
@@ -103,8 +104,16 @@ class Candidate(FeatureModel):
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
-        """Return the columns of features in the candidate's order."""
-        return features if self.order is None else features[:, list(self.order)]
+        """Return the columns of features in the candidate's order.
+
+        Raises:
+            FeatureError: the features do not have all these columns, because an option has changed their number.
+        """
+        if self.order is None:
+            return features
+        if max(self.order) >= features.shape[1]:
+            raise FeatureError(f"{features.shape[1]} columns cannot be put in the order {self.order}")
+        return features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""

@@ -24,6 +24,7 @@ from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
 FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
+ROUNDING = "rounding errors in a few values"
 LEVELS = {"floor", "added", "span", "energy_floor"}
 # Mistakes in reading samples of 16 bits, as functions of the right samples.
 SAMPLES: dict[str, Callable[[Array], Array]] = {
@@ -207,9 +208,14 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(difference: WrongResult) -> Cause | None:
-    """Return a cause without a name, which is not reported, if all common frames have the right values."""
+    """Return a cause if all common frames have the right values: rounding errors, or a cause that is not reported.
+
+    The latter has no name. It is for a wrong number of frames, which has a cause of its own.
+    """
     requested = difference.requested
-    return Cause("", changes={}) if requested and difference.is_explained_by(requested) else None
+    if requested is None or not difference.is_explained_by(requested):
+        return None
+    return Cause("", changes={}) if len(difference.result) != len(difference.expected) else Cause(ROUNDING)
 
 
 def _find_known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause | None:
@@ -228,11 +234,12 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
         form = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
-        return Cause(f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's")
+        name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
+        return Cause(name, changes={})  # The key of a cause with changes distinguishes the numbers of methods.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
-        return Cause("rounding errors in a few values")
+        return Cause(ROUNDING)
     cause = (
         _find_ignored(difference, requested)
         or _find_rearranged(difference)

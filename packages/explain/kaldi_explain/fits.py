@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_explain.options import DB_80
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -100,11 +101,16 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
-def describe_limits(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits that features exceed by more than a tolerance. Return "" if they exceed none."""
+def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
+    """Describe the limits that mapped features exceed by more than a tolerance. Return "" if they exceed none.
+
+    A lower limit is also described by its distance from the maximum if that is 80 dB (``top_db`` of librosa).
+    """
     (low, high), names = limits, []
     if (low - mapped > tolerance).any():
-        names.append(f"at least {low:.6g}")
+        distance = (mapped.max() - low) * np.ptp(features) / np.ptp(mapped)
+        is_usual = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
+        names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_usual}")
     if (mapped - high > tolerance).any():
         names.append(f"at most {high:.6g}")
     return f"clipped to {' and '.join(names)}" if names else ""
@@ -133,7 +139,7 @@ def find_simplest(
     limits, nearly = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, words in _list_maps(features, target, cells, others, before, limits):
         clipped = np.clip(mapped, *limits)
-        clipping = describe_limits(limits, mapped[cells], tolerance + step)
+        clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
         fit = Fit(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
             clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),

@@ -76,12 +76,12 @@ CASES = (
         {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center",
         ("snip_edges=False", "high_freq=-400.0", "minus the mean of each column")),
     Case(
-        "Rust, speaker models of WeSpeaker", f"{WESPEAKER}; the port's own test accepts a mean difference of 2e-2",
+        "Rust, speaker models of WeSpeaker", WESPEAKER,
         "Povey's window", "a Hamming window", {}, "wespeaker", "center",
         ("preset campplus|fbank(num_mel_bins=80); minus the",)),
     Case(
         "NumPy, speaker models of WeSpeaker",
-        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`, which the port names as its source",
+        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`",
         "Povey's window", "a Hamming window", {}, "wespeaker", "center",
         ("preset campplus|fbank(num_mel_bins=80); minus the",)),
     Case(

@@ -235,6 +235,27 @@ def test_difference_of_post_processing_is_named() -> None:
     assert "add-deltas: plus 20.79 = 2 ln 32768" in str(find_causes(wrong)[0])
 
 
+def test_rounding_errors_are_counted_as_a_cause() -> None:
+    wrong = []
+    for vector in vectors(1)[:2]:
+        result = vector.expected.copy()
+        result[7, 3] *= 1.002  # Twice the tolerance.
+        wrong.append(WrongResult(vector.id, vector.options, vector.given, result, vector.expected, 1e-3))
+    [cause] = find_causes(wrong)
+    assert str(cause) == "rounding errors in a few values: 2 vectors, such as 1-0001"
+
+
+def test_compression_methods_are_different_causes() -> None:
+    wrong = [
+        WrongResult(vector.id, vector.options, vector.given, vector.expected[::-1], vector.expected, 1e-3)
+        for vector in vectors(7)
+        if vector.options.get("compression_method") in (1, 2)
+    ]
+    names = {cause.name: len(cause.vectors) for cause in find_causes(wrong)}
+    form = "write-archive of float-matrix, compression_method={}: the result differs from Kaldi's"
+    assert names == {form.format(1): 8, form.format(2): 8}
+
+
 @pytest.mark.parametrize("expected, result, grade", [
     ([1.0, 2.0], [1.0, 2.0], "bits"), ([1.0, np.nan], [1.0, np.nan], "bits"), ([1.0, 2.0], [1.0, 2.00001], "1e-5"),
     ([1.0, 200.0], [1.0, 200.1], "1e-3"), ([1.0, 2.0], [1.0, 2.01], "wrong"), ([1.0, 2.0], [1.0, np.nan], "wrong"),

@@ -155,6 +155,14 @@ def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) ->
     assert fit.residual < 1e-9
 
 
+@pytest.mark.parametrize("span, is_named", [(80.0, True), (79.0, False)])
+def test_lower_limit_of_80_db_below_the_maximum_is_named(span: float, is_named: bool) -> None:
+    powers = 10 * NOISE / np.log(10)
+    fit = find_simplest(NOISE, np.maximum(powers, powers.max() - span), 1e-3)
+    assert fit.name.startswith("decibels (10 log10); clipped to at least "), fit.name
+    assert fit.name.endswith(", 80 dB below the maximum") == is_named
+
+
 def test_whispers_map_is_named_for_samples_on_either_scale() -> None:
     for shift, samples, words in (0.0, "", 1), (2 * np.log(32768), ", of samples in -1 to 1", NUMBER_WORDS):
         fit = find_simplest(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)

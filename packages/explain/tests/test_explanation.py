@@ -739,6 +739,15 @@ def test_offset_of_the_whole_recording_is_dropped_where_only_preemphasis_makes_a
     assert search._simplify(candidate).whole == ("preemphasis",)
 
 
+@pytest.mark.parametrize("taps", [(), (-0.5, 0.0, 0.5)])
+def test_candidate_without_the_last_of_ordered_columns_cannot_be_compared(taps: tuple[float, ...]) -> None:
+    search = make_search(np.random.default_rng(0).normal(size=(118, 13)))
+    search.sheet = dataclasses.replace(search.sheet, arrangement=arrangements.Arrangement("", slice(None), taps=taps))
+    ordered = make_candidate("mfcc", num_ceps=14, order=tuple(range(1, 14)))
+    assert search.measure(ordered) < THRESHOLDS.incomparable
+    assert search.measure(ordered.change({"num_ceps": 13})) == THRESHOLDS.incomparable
+
+
 def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less() -> None:
     search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
     candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")

@@ -93,19 +93,19 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
             stream.seek(start + source.tell())
 
 
-def read_key(stream: Any) -> str | None:
+def read_key(fd: Any) -> str | None:
     """Read the next key of an archive and the space after the key from an open binary file. Return None at the end.
 
     Raises:
         ArkError: the bytes are not the start of an entry.
     """
-    ahead = stream.peek() if type(stream) is io.BufferedReader else b""
-    if b" " in ahead.lstrip():  # The stream has the whole key in its buffer, so no source is needed.
-        source: Source = BytesSource(ahead, name=name_of_stream(stream))
+    ahead = fd.peek() if type(fd) is io.BufferedReader else b""
+    if b" " in ahead.lstrip():  # The file has the whole key in its buffer, so no source is needed.
+        source: Source = BytesSource(ahead, name=name_of_stream(fd))
         key = keys.read_key(source)
-        stream.read(source.tell())
+        fd.read(source.tell())
         return key
-    with open_source(stream) as source:
+    with open_source(fd) as source:
         return keys.read_key(source)
 
 

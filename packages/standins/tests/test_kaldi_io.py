@@ -84,6 +84,12 @@ def test_key_after_white_space_is_read_from_an_open_file(buffering: int, tmp_pat
         assert kaldi_io.read_key(file) is None
 
 
+def test_read_key_has_the_argument_of_the_original() -> None:
+    assert kaldi_io.read_key(fd=io.BytesIO(b"key [ 1 ]\n")) == "key"
+    matio = importlib.import_module("kaldi_standins.kaldiio.matio")
+    assert matio.read_token(fd=io.BytesIO(b"key [ 1 ]\n")) == "key"
+
+
 def test_errors_in_an_open_file_name_the_offset_in_the_file(tmp_path: Path) -> None:
     kaldiio.save_ark(f"{tmp_path}/a.ark", {"a": np.ones((2, 3), np.float32)})
     size = (tmp_path / "a.ark").stat().st_size

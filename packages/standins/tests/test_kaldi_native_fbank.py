@@ -307,6 +307,19 @@ def test_dither_is_kaldis_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(again.get_frame(0)[0]) == first
 
 
+def test_raw_frames_may_have_an_odd_number_of_samples() -> None:
+    options = knf.RawAudioSamplesOptions()
+    options.frame_opts.samp_freq = 22050
+    options.frame_opts.frame_length_ms = options.frame_opts.frame_shift_ms = 300.0
+    samples = knf.OnlineRawAudioSamples(options)
+    waveform = np.arange(22050, dtype=np.float32) / 22050
+    samples.accept_waveform(22050, waveform)
+    samples.input_finished()
+    frames = np.stack([samples.get_frame(i) for i in range(samples.num_frames_ready)])
+    assert samples.dim == 6615
+    np.testing.assert_array_equal(frames, waveform[: 3 * 6615].reshape(3, 6615))
+
+
 def test_transforms_are_read_from_files(tmp_path: Any) -> None:
     path = tmp_path / "lda.mat"
     path.write_text(" [\n 1 2 3\n 4 5 6 ]\n")

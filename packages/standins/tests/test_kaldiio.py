@@ -308,6 +308,7 @@ def test_unsupported_arguments_are_refused(tmp_path: Path) -> None:
     for call in (
         lambda: ours.load_mat("x", endian="="),
         lambda: ours.save_ark(f"{tmp_path}/a", TABLE, endian="big"),
+        lambda: ours.save_ark(f"{tmp_path}/a", TABLE, write_function=np.save),
         lambda: ours.save_ark(f"{tmp_path}/a", TABLE, write_function="json"),
         lambda: ours.WriteHelper(f"ark:{tmp_path}/a", write_function="numpy_x"),
         lambda: ours.save_ark(f"{tmp_path}/a", AUDIO, write_function="soundfile_flac"),

@@ -798,7 +798,7 @@ def other_values(name: str = "new.ark") -> dict[str, np.ndarray]:
     return values
 
 
-@pytest.mark.parametrize("name", ["o.jsonl", "o.jsonl.gz"])
+@pytest.mark.parametrize("name", ["o.jsonl", pytest.param("o.jsonl.gz", marks=pytest.mark.costly)])
 def test_manifest_and_arrays_are_old_or_new_after_a_kill_at_any_call(name: str, ark: Ark) -> None:
     pytest.importorskip("lhotse")
     newer = other_values()
@@ -879,6 +879,7 @@ def test_failed_conversion_keeps_equal_arrays_that_another_manifest_names(
     same(read_manifest("old.jsonl"))
 
 
+@pytest.mark.costly
 def test_manifest_that_a_user_renames_after_a_kill_keeps_its_arrays(ark: Ark) -> None:
     pytest.importorskip("lhotse")
     newer = other_values()

@@ -48,6 +48,11 @@ def params(interval: int) -> list[Any]:
     return [pytest.param(case, marks=[pytest.mark.slow] * slow, id=str(case["seed"])) for case, slow in marked]
 
 
+def test_every_script_was_compared_with_kaldis() -> None:
+    words = (result["command"].split() for case in cases() for result in case["results"])
+    assert {os.path.basename(path) for path, *_ in words} >= set(SCRIPTS)
+
+
 def run(place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> tuple[int, bytes, str]:
     """Run a command as a script in this process, and return its status and outputs."""
     monkeypatch.chdir(place)

@@ -231,6 +231,11 @@ def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
         match=rf"wav\.scp:2: r1: follows r2: sort the file .*, or run kaldi-compat data fix {re.escape(str(data))}",
     ):
         DataDir(data).validate()
+    (data / "wav.scp").write_text("\ufeffr1 a.wav\nr2 b.wav\n")
+    with pytest.raises(
+        DataDirError, match=r"wav\.scp:2: r2: the first line starts with a byte-order mark, .*: remove it"
+    ):
+        DataDir(data).validate()
     (data / "wav.scp").write_text("r1 a.wav\nr1 a.wav\n")
     with pytest.raises(DataDirError, match=r"wav\.scp:2: r1: is a duplicate key: remove one of the lines"):
         DataDir(data).validate()

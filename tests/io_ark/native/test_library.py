@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import io_ark
+import kaldi_compat.native
 from io_ark.codecs.text_parse import read_rows
 from io_ark.native import NATIVE, library, signatures
 from io_ark.native.library import load
@@ -29,6 +30,13 @@ def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_library_is_switched_off_by_the_environment() -> None:
     assert python(LOADED, KALDI_COMPAT_NATIVE="0").stdout == "False  switched off by KALDI_COMPAT_NATIVE=0\n"
+
+
+@pytest.mark.parametrize("package", [NATIVE, kaldi_compat.native.NATIVE])
+def test_a_library_that_was_built_is_used(package: signatures.Signatures) -> None:
+    """Without the library, tests that compare C with NumPy would compare nothing."""
+    is_built = "was not built" not in package.library().reason
+    assert package.library() or not is_built or os.environ.get("KALDI_COMPAT_NATIVE") == "0"
 
 
 def test_missing_library_is_no_error(tmp_path: Path) -> None:

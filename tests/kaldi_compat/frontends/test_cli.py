@@ -87,7 +87,11 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
             2,
             "--tolerance=nan: expected a number of at least 0",
         ),
-        (["check", "wespeaker", "--against", "{dir}/rate.npz"], 2, "positive whole number of Hz, not [1, 2]"),
+        (
+            ["check", "wespeaker", "--against", "{dir}/rate.npz"],
+            2,
+            "whole number of Hz below 1e+09, not [1, 2]",
+        ),
         (["check", "wespeaker", "--against", "{dir}/words.npz"], 255, "words.npz: features have the type"),
     ],
 )

@@ -61,7 +61,8 @@ def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Pl
     values["allow_empty_bins"] = values.get("is_librosa", False)
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
     if kind is RawAudioSamplesOptions:
-        values["energy_floor"] = 0.0
+        # There is no FFT, so a frame may have an odd number of samples, which an FFT without padding refuses.
+        values |= {"energy_floor": 0.0, "round_to_power_of_two": True}
     elif values["htk_mode"] and kind is MfccOptions:
         raise OptionError("htk_mode=True is supported for FbankOptions only: compute log-mel features")
     plan = exact.make_plan(kind.convert(values))

@@ -79,7 +79,7 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     Raises:
         SpecifierError: the name is not supported.
     """
-    kind = name.lower()
+    kind = name.lower() if isinstance(name, str) else None
     if kind == "soundfile":
         return lambda sink, value: _write_audio(sink, value, {"format": "wav"} | dict(options))
     if kind == "numpy":

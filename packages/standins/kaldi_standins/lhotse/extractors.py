@@ -316,7 +316,7 @@ class WhisperFbank(LogEnergies, Extractor):
 
 @register_extractor
 class KaldiFbank(LogEnergies, Extractor):
-    """Log-mel filter bank features with Kaldi's defaults and scale.
+    """Log-mel filter bank features of 80 bins on Kaldi's scale, without dithering and with ``snip_edges=False``.
 
     >>> KaldiFbank().extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
@@ -329,7 +329,7 @@ class KaldiFbank(LogEnergies, Extractor):
 
 @register_extractor
 class KaldiMfcc(Extractor):
-    """Mel-frequency cepstral coefficients with Kaldi's defaults and scale."""
+    """Mel-frequency cepstral coefficients on Kaldi's scale, without dithering and with ``snip_edges=False``."""
 
     name = "kaldi-compat-mfcc"
     config_type = KaldiMfccConfig
@@ -338,7 +338,7 @@ class KaldiMfcc(Extractor):
 
 @register_extractor
 class KaldiPlp(Extractor):
-    """Perceptual linear prediction cepstra with Kaldi's defaults and scale."""
+    """Perceptual linear prediction cepstra on Kaldi's scale, without dithering and with ``snip_edges=False``."""
 
     name = "kaldi-compat-plp"
     config_type = KaldiPlpConfig
@@ -347,7 +347,7 @@ class KaldiPlp(Extractor):
 
 @register_extractor
 class KaldiSpectrogram(LogEnergies, Extractor):
-    """Log power spectrum with Kaldi's defaults and scale, mixed as energies."""
+    """Log power spectrum on Kaldi's scale, without dithering and with ``snip_edges=False``, mixed as energies."""
 
     name = "kaldi-compat-spectrogram"
     config_type = KaldiSpectrogramConfig

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import importlib.abc
 import importlib.machinery
-import itertools
 import logging
 import os
 import pickle
@@ -20,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ from tests.support.frontend_audio import clips
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "migrating" / "repositories.md"
 # A call is measured in turns of a process with the originals and one with ours, for a time of each recording. Calls
-# whose costs are close are measured again in new processes: where these lay their memory changes times by a tenth.
+# whose times are close are measured again in new processes: where these lay their memory changes times by a tenth.
 TURNS, SECONDS = 4, 0.005
 CLOSE, REPEATED = 1.5, 2
 # glibc returns large memory to the system or keeps it, as its earlier use happened to be; here it keeps it in both.
@@ -105,7 +103,7 @@ def prepare_libraries() -> None:
         samples, rate = soundfile.read(path or filepath, always_2d=True, **options)
         return torch.from_numpy(np.ascontiguousarray(samples.T)), rate
 
-    torchaudio.set_audio_backend = lambda _: None  # removed in torchaudio 2.2
+    torchaudio.set_audio_backend = lambda _: None  # removed in torchaudio 2.9
     if not hasattr(torchaudio, "info"):  # removed in torchaudio 2.9, where `load` needs torchcodec
         torchaudio.load = read
         torchaudio.info = lambda path, **_: soundfile.info(path)
@@ -131,7 +129,7 @@ def prepare_process(sources: Path) -> None:
 
 
 def child(sources: Path) -> None:
-    """Answer what the other process asks for: the results of a call, by its number, or its costs, by their name."""
+    """Answer what the other process asks for: the results of a call, by its number, or its times ("seconds")."""
     import soundfile
 
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -148,8 +146,8 @@ def child(sources: Path) -> None:
                 asked = pickle.load(requests)
             except EOFError:
                 return
-            if asked in COSTS:
-                reply: Any = {each.name: COSTS[asked](compute, each) for each in given}
+            if asked == "seconds":
+                reply: Any = {each.name: seconds(compute, each) for each in given}
             else:
                 call = CALLS[asked]
                 try:
@@ -191,35 +189,11 @@ def seconds(compute: Any, recording: Any) -> float:
     return best
 
 
-def memory(compute: Any, recording: Any) -> int:
-    """Return the memory that a call takes at its peak."""
-    with np.errstate(all="ignore"):
-        return peak_memory(lambda: compute(recording))
-
-
-COSTS: dict[str, Callable[[Any, Any], float]] = {"memory": memory, "seconds": seconds}
-
-
 def steps(part: Any) -> tuple[int, ...]:
     """Return the strides of an array or tensor in elements, 0 for those that no element depends on."""
     strides = [each // part.itemsize for each in part.strides] if isinstance(part, np.ndarray) else part.stride()
     empty = 0 in part.shape
     return tuple(0 if empty or size == 1 else step for size, step in zip(part.shape, strides, strict=True))
-
-
-def peak_memory(compute: Callable[[], Any]) -> int:
-    """Return how many bytes of memory the process takes for a call at its peak, beyond what it has before."""
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = _status("VmRSS")
-    compute()
-    return _status("VmHWM") - before
-
-
-def _status(name: str) -> int:
-    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found.group(1)) * 1024
 
 
 def compare(call: Call, theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[float, list[str]]:
@@ -247,13 +221,13 @@ def compare(call: Call, theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[f
 Pair = tuple[dict[str, Any], dict[str, Any]]  # results of calls by the originals, and by ours
 
 
-def totals(pairs: Sequence[Pair], name: str, kind: str, combine: Callable[[Any], float]) -> tuple[list[float], ...]:
-    """Return a call's cost for all recordings that are computed, of the originals and of ours, by pair of processes."""
+def totals(pairs: Sequence[Pair], name: str) -> tuple[list[float], ...]:
+    """Return a call's time for all recordings that are computed, of the originals and of ours, by pair of processes."""
     have = [pair for pair in pairs if name in pair[0]]
     computed = [each for each in have[0][0][name] if all("seconds" in found[name][each] for found in have[0])]
     if not computed:
         return [], []
-    return tuple([combine(pair[which][name][each][kind] for each in computed) for pair in have] for which in (0, 1))
+    return tuple([sum(pair[which][name][each]["seconds"] for each in computed) for pair in have] for which in (0, 1))
 
 
 def is_within_noise(theirs: Sequence[float], ours: Sequence[float]) -> bool:
@@ -264,8 +238,8 @@ def is_within_noise(theirs: Sequence[float], ours: Sequence[float]) -> bool:
 
 def is_close(pairs: Sequence[Pair], name: str) -> bool:
     """Return True for a call whose costs are nearer to each other than CLOSE."""
-    kinds = (totals(pairs, name, "seconds", sum), totals(pairs, name, "memory", max))
-    return any(max(*theirs, *ours) < CLOSE * min(*theirs, *ours) for theirs, ours in kinds if theirs and ours)
+    theirs, ours = totals(pairs, name)
+    return bool(theirs and ours) and max(*theirs, *ours) < CLOSE * min(*theirs, *ours)
 
 
 def shown(costs: tuple[list[float], ...], scale: float, digits: int) -> str:
@@ -276,8 +250,8 @@ def shown(costs: tuple[list[float], ...], scale: float, digits: int) -> str:
     return " | ".join(f"{mark}{min(each) * scale:.{digits}f}" for each in costs)
 
 
-def rows(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yield the rows of the table."""
+def rows(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """Yield the library and the row of each call."""
     for call in CALLS:
         if call.name not in pairs[0][0]:
             continue
@@ -289,14 +263,10 @@ def rows(pairs: Sequence[Pair]) -> Iterator[str]:
         if not computed:
             print(f"{call.name} is left out: {next(iter(expected.values()))['text']}")
             continue
-        refused = sum("error" in each for each in expected.values())
-        count = f"{len(computed)}" + f" + {refused} refused by both" * bool(refused)
-        count += "".join(f"; not compared: {each} ({why})" for each, why in call.unlike.items())
         yield (
+            call.library,
             f"| [{owner}/{name}](https://github.com/{owner}/{name}) {commit} | `{path}` | `{call.function}` | "
-            f"{call.library} | {count} | {'; '.join(wrong) or f'{largest:.0e}'} | "
-            f"{shown(totals(pairs, call.name, 'seconds', sum), 1e3, 2)} | "
-            f"{shown(totals(pairs, call.name, 'memory', max), 1e-6, 1)} |"
+            f"{'; '.join(wrong) or f'{largest:.0e}'} | {shown(totals(pairs, call.name), 1e3, 2)} |",
         )
 
 
@@ -313,11 +283,11 @@ def measured(numbers: Sequence[int], sources: Path) -> Pair:
             if wrong:
                 print(*wrong, sep="\n")
                 continue
-            for kind, turn in itertools.product(COSTS, range(1 if CALLS[number].programs else TURNS)):
+            for turn in range(1 if CALLS[number].programs else TURNS):
                 for which in (0, 1) if turn % 2 else (1, 0):
-                    for name, cost in ask(processes[which], kind).items():
+                    for name, cost in ask(processes[which], "seconds").items():
                         known = replies[which][name]
-                        known[kind] = min(cost, known.get(kind, cost))
+                        known["seconds"] = min(cost, known.get("seconds", cost))
             for each, reply in zip(found, replies, strict=True):
                 each[CALLS[number].name] = reply
     return found
@@ -360,11 +330,20 @@ def ask(process: Any, request: int | str) -> Any:
     return pickle.load(process.stdout)
 
 
-def page(calls: Sequence[str], scripts: Sequence[str]) -> str:
-    """Return the page of both tables."""
+HEADER = """| repository | file | function | difference | original, ms | stand-in, ms |
+| --- | --- | --- | --- | --- | --- |"""
+
+
+def page(calls: Sequence[tuple[str, str]], scripts: Sequence[str]) -> str:
+    """Return the page of the libraries and rows of calls, and of the rows of scripts."""
     template = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    counts = {"repositories": len({line.split("]")[0] for line in calls}), "calls": len(calls), "scripts": len(scripts)}
-    return template.format(**counts, calls_table="\n".join(calls), scripts_table="\n".join(scripts))
+    repositories = {row.split("]")[0] for _, row in calls}
+    counts = {"repositories": len(repositories), "calls": len(calls), "scripts": len(scripts)}
+    tables = []
+    for library in LIBRARIES:
+        lines = [f"### {library}", "", HEADER, *(row for name, row in calls if name == library)]
+        tables.append("\n".join(lines))
+    return template.format(**counts, calls_tables="\n\n".join(tables), scripts_table="\n".join(scripts))
 
 
 def main() -> None:
@@ -388,7 +367,7 @@ def main() -> None:
     close = [i for i in chosen if CALLS[i].name in pairs[0][0] and is_close(pairs, CALLS[i].name)]
     pairs += [measured(close, given.sources) for _ in range(REPEATED)]
     lines = list(rows(pairs))
-    print("\n".join(lines))
+    print("\n".join(row for _, row in lines))
     if given.bare and not given.names:
         PAGE.write_text(page(lines, list(scripts.rows(given.sources, given.bare))), encoding="utf-8")
         print(f"{len(lines)} calls in {PAGE}")

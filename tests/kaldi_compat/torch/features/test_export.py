@@ -254,6 +254,7 @@ def test_onnx(case: Case, tmp_path: Path) -> None:
         assert_same_for_any_length(run, module, case, SHORT)
 
 
+@pytest.mark.costly
 @cases("ONNX without DFT or STFT nodes (dft='matmul'), 0.1 to 30 s", of=SPECTRAL[:1])
 def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
     module = type(case.make())(num_mel_bins=80, dither=0.0, dft="matmul")
@@ -352,6 +353,7 @@ class OwnNoise:
         return self.random.frame_seeds(count)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not hasattr(torch.compiler, "is_compiling"), reason="this PyTorch compiles no module")
 @pytest.mark.parametrize(
     ("make", "x", "source"),

@@ -57,7 +57,7 @@ def test_resampling_equals_the_sum_over_the_filter(rate_in: int, rate_out: int) 
 def test_rates_may_be_floats_that_are_whole() -> None:
     x = torch.randn(2, 500)
     assert torch.equal(resample_waveform(x, 16000.0, 8000.0), resample_waveform(x, 16000, 8000))
-    for rate in (8000.5, float("nan"), "8000", None, 0, 10**400, -(10**400)):
+    for rate in (8000.5, float("nan"), "8000", None, 0, 10**400, -(10**5000)):
         with pytest.raises(OptionError):
             resample_waveform(x, 16000, rate)  # type: ignore[arg-type]
     with pytest.raises(AudioError, match="tensor"):

@@ -104,6 +104,7 @@ def level(features: torch.Tensor, module: SpectralFeature) -> torch.Tensor:
     return features.double()
 
 
+@pytest.mark.costly
 @settings(max_examples=EXAMPLES, derandomize=not ON_GPU, phases=[Phase.generate])  # to shrink would take minutes
 @given(data=st.data(), kind=st.sampled_from(list(OPTIONS)), changes=FRAME_OPTIONS, seed=st.integers(0, 1000))
 def test_kernels_are_as_exact_as_the_plain_operations(
@@ -158,6 +159,7 @@ def test_silence_and_constants_are_the_floor_itself() -> None:
         assert torch.equal(module(x), plainly(module, x))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])  # MFCC ends with a product that is not ours
 def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature]) -> None:
     module = kind(dither=0.0).to(DEVICE)
@@ -243,6 +245,7 @@ def noisy(kind: type[SpectralFeature] = Fbank, **options: Any) -> SpectralFeatur
     return kind(dither=2.0, **options).to(DEVICE)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("options", [{}, {"preemphasis_coefficient": 0.0, "sample_frequency": 8000.0}])
 def test_dithering_in_the_kernel_is_kaldis(options: dict[str, Any]) -> None:
     module = noisy(**options, snip_edges=False)
@@ -265,6 +268,7 @@ def test_dithering_of_padded_rows_takes_states_for_frames_that_exist() -> None:
     assert np.array_equal(source.draws(9), exact_source.draws(9))
 
 
+@pytest.mark.costly
 def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None:
     # With nothing but the window's position to tell, the energies of frames of silence are those of the noise.
     module = Spectrogram(dither=1.0, window_type="rectangular", preemphasis_coefficient=0.0, remove_dc_offset=False).to(
@@ -325,6 +329,7 @@ def test_parts_of_a_row_may_have_their_own_vtln_factors() -> None:
         torch.testing.assert_close(found[first:end], expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])
 def test_lengths_beyond_the_row_do_not_read_behind_it(kind: type[SpectralFeature]) -> None:
     x = audio(700, 2)
@@ -343,6 +348,7 @@ def test_lengths_may_be_a_column_of_a_table() -> None:
     assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])
 def test_indices_of_reflected_samples_do_not_overflow(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch
