@@ -23,7 +23,7 @@ from io_ark.data_dir.stage import (
     refuse_byte_order_mark,
     warn,
 )
-from io_ark.data_dir.validate import find_bad_lines, has_positive, run_image_script
+from io_ark.data_dir.validate import advise_speaker_order, find_bad_lines, has_positive, run_image_script
 
 FILES_BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 # A value of 0 or less in one of these files removes the utterance.
@@ -315,9 +315,12 @@ class _Fix:
                 if value < before:
                     for text in message.split("\n"):
                         self.say.write(text)
-                    key = next(islice(map(get_field, read_lines(path)), line_number - 1, None))
-                    advice = "is not in sorted order: rename the utterance or its speaker"
-                    raise self.say.fail("", advice, f"{self.folder}/{name}", key=key)
+                    line = next(islice(read_lines(path), line_number - 1, None))
+                    key, advice = get_field(line), "rename the utterance or its speaker"
+                    if name == "utt2spk":
+                        advice = advise_speaker_order(key, get_field(line, 2))
+                    problem = f"is not in sorted order: {advice}"
+                    raise self.say.fail("", problem, f"{self.folder}/{name}", key=key)
             previous = values[-1]
 
 

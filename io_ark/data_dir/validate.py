@@ -375,9 +375,17 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
             what = f"its speaker {decode_key(name.strip())} comes after {decode_key(before.strip())}"
-            advice = "begin every utterance's name with its speaker, or pass --no-spk-sort"
-            raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, get_field(line))
+            key = get_field(line)
+            advice = f"{advise_speaker_order(key, name.strip())}, or pass --no-spk-sort"
+            raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, key)
         before = name
+
+
+def advise_speaker_order(key: bytes, speaker: bytes) -> str:
+    """Return what to rename, so that the utterances in utt2spk, such as ``key``, have the order of their speakers."""
+    if key.startswith(speaker):
+        return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
+    return "begin every utterance's name with its speaker"
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -150,6 +151,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: features have the shape {expected.shape}, features of the preset {features.shape}")
+            _advise(options.against)
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)
         largest = max(largest, float(difference.max(initial=0.0)))  # max() ignores NaN, which is reported below.
@@ -163,7 +165,15 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
         f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
         f"{options.tolerance:g}"
     )
+    if not same:
+        _advise(options.against)
     return 0 if same else DIFFERENT_STATUS
+
+
+def _advise(path: str) -> None:
+    """Print the command that finds the settings of the features in a NumPy file."""
+    file = shlex.quote(path) if "features" in load_npz(path) else "FEATURES.npy"
+    print(f"To find the settings of your features, run: kaldi-compat explain {file} AUDIO.wav")
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:

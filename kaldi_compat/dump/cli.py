@@ -70,6 +70,7 @@ NOTES = {
     "computed_on_cpu": "did not fit into a GPU's memory when it was their turn, and ran on the CPU",
     "without_kernels": "ran on GPUs without the fused kernels: the .log files say why",
     "resampled": "with another sampling rate {verb} resampled",
+    "empty": "{verb} written without frames, for example because the audio is too short",
     "uncompressed": "with NaN or infinite features {verb} not compressed: see the .log files",
 }
 INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the missing archives"

@@ -52,8 +52,8 @@ class Outcome:
         wanted: number of utterances in the data directory that should have features.
         failures: key and reason of each failed utterance.
         seconds: seconds of audio.
-        work: busy seconds of each stage, seconds of "wall" time and number of "uncompressed" matrices, summed over the
-            archives; the maximum of figures whose name starts with "peak".
+        work: busy seconds of each stage, seconds of "wall" time, and numbers of "uncompressed" and "empty" matrices,
+            summed over the archives; the maximum of figures whose name starts with "peak".
         warnings: lines about the results for the user.
         statistics: CMVN statistics of all utterances, (2, dim + 1); None unless ``cmvn.ark`` or the report needs them.
         incomplete: files and folders of ``--format`` that could not be written, or lack entries.

@@ -135,7 +135,7 @@ class ArchiveWriter:
         self.layout = layout
         self.shard = shard
         self.trial = trial
-        self.uncompressed = self.utterances = 0
+        self.uncompressed = self.empty = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
         tables = _list_tables(self.trial)
@@ -174,6 +174,7 @@ class ArchiveWriter:
         self._files[_name_table(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, path).data)
         if entry.name == self.trial.framed:
             self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
+            self.empty += int((entry.frames == 0).sum())
         self.uncompressed += entry.left_uncompressed
         if entry.name != self.trial.first:
             return
@@ -192,7 +193,7 @@ class ArchiveWriter:
             self._files[name].close()
             verification.finish()
         files = {name: file.finish() for name, file in self._files.items()}
-        work = work | {"uncompressed": self.uncompressed}
+        work = work | {"uncompressed": self.uncompressed, "empty": self.empty}
         manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
         write_sealed(self.layout.get_manifest(self.shard), [vars(manifest)])
         return manifest

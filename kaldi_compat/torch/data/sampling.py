@@ -183,8 +183,11 @@ class BucketBatchSampler(Sampler[list[int]]):
 
         Args:
             batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
+
+        Raises:
+            OptionError: the epoch has fewer batches.
         """
-        done = self._num_returned if batches is None else check_whole_number("batches", batches)
+        done = self._num_returned if batches is None else self._check_num_batches(batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
@@ -204,9 +207,17 @@ class BucketBatchSampler(Sampler[list[int]]):
             )
         self._seed, self._epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
         self._plan = self._plan_for_rank()
-        self._resume_at = self._num_returned = check_whole_number("batches", batches)
-        if self._resume_at > len(self):
-            raise OptionError(f"batches={batches} must be at most {len(self)}, the number of batches of the epoch")
+        self._resume_at = self._num_returned = self._check_num_batches(batches)
+
+    def _check_num_batches(self, batches: object) -> int:
+        """Return a number of batches of this epoch. Raise OptionError if the epoch has fewer batches."""
+        done = check_whole_number("batches", batches)
+        if done > len(self):
+            raise OptionError(
+                f"batches={done} must be at most {len(self)}, the number of batches of the epoch: start the "
+                "count again in each epoch"
+            )
+        return done
 
     def _compute_fingerprint(self) -> list[float | None]:
         """Return the numbers that determine the batches, except for the seed and the epoch."""

@@ -60,8 +60,8 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file does not hold exactly one array, a table is named
-            without an entry, or has no such entry.
+        FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays and none has the name features,
+            a table is named without an entry, or has no such entry.
         ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
@@ -93,15 +93,19 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
 
 
 def _load_only_array(name: str) -> Any:
-    """Return the array of a ``.npz`` file.
+    """Return the array ``features`` of a ``.npz`` file, as for ``kaldi-compat frontend check``, or its only array.
 
     Raises:
-        FeatureError: the file does not hold exactly one array.
+        FeatureError: the file holds no array with this name, and not exactly one array.
     """
     arrays = load_npz(name)
+    if "features" in arrays:
+        return arrays["features"]
     if len(arrays) != 1:
         listed = f" ({', '.join([*arrays][:5])})" if arrays else ""
-        raise FeatureError(f"{name} holds {len(arrays)} arrays{listed}: save the features as a .npy file")
+        raise FeatureError(
+            f"{name} holds {len(arrays)} arrays{listed}, none of them 'features': save the features as a .npy file"
+        )
     return next(iter(arrays.values()))
 
 

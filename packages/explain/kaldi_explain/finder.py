@@ -18,7 +18,15 @@ from kaldi_explain import arrangements
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.search import Search
 from kaldi_explain.settling import Settled, Settling, compute_features, fit_map
-from kaldi_explain.sources import AudioSource, cut_part, limit_source, list_clippings, list_mistakes, list_resamplings
+from kaldi_explain.sources import (
+    RATES,
+    AudioSource,
+    cut_part,
+    limit_source,
+    list_clippings,
+    list_mistakes,
+    list_resamplings,
+)
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
@@ -143,6 +151,8 @@ class Finder:
         if last.name == "starts" and self.begun:
             if _has_more(self.begun[0].search.sheet.values.shape[1]):
                 first = ("parts",)
+            elif self._get_lowest_cost() > THRESHOLDS.other_audio and self._has_shift_of_other_rate():
+                first = ("mistakes",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio:
                 first = ("deltas", "anywhere", "clipping", "mistakes")
         elif last.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
@@ -153,6 +163,12 @@ class Finder:
 
     def _get_lowest_cost(self) -> float:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
+
+    def _has_shift_of_other_rate(self) -> bool:
+        """Return True if the best start's frame shift is 10 ms at another usual rate, but not at the audio's rate."""
+        start = self.begun[0]
+        shift = start.candidate.shift * start.search.sheet.arrangement.stride
+        return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the steps that turn an attempt's features into the array, or None if it does not explain the array.

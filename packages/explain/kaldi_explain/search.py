@@ -221,7 +221,8 @@ class Search:
         candidates.sort(key=self.cost)
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
-            key = start.kind, start.value("use_energy"), start.window, start.mel, start.order, start.bins
+            filters = start.mel, start.fft_points, start.added
+            key = start.kind, start.value("use_energy"), start.window, *filters, start.order, start.bins
             kinds.setdefault(key, start)
         return [*kinds.values()][: THRESHOLDS.starts]
 
@@ -255,6 +256,12 @@ class Search:
                 if 3 <= dim <= 256:
                     is_usual = (mel, name) == ("hertz", "use_power")
                     yield "fbank", library | {"num_mel_bins": dim, "mel": mel, name: is_usual}
+            for mel in ("hertz", "slaney") if 3 <= dim <= 256 else ():
+                mel_filters = library | {"num_mel_bins": dim, "mel": mel}
+                for added in (1.0, 1e-6):  # log1p, and the number that torchaudio's users add most often
+                    yield "fbank", mel_filters | {"scale": self.levels[0], "added": added, "floor": 0.0}
+                if of_speech:  # Windows of 400 samples in an FFT of 512 points are as usual as an FFT of 400 points.
+                    yield "fbank", mel_filters | {"round_to_power_of_two": True}
             for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
                 if 4 <= dim <= min(bins, 80):
                     cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
@@ -529,6 +536,9 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
                 yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
             yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
             yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
+            if candidate.source.plain is not None:  # Noise may have imitated an added number.
+                without = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
+                yield from (without | {"added": added} for added in list_values("added"))
             if kind == "mfcc":
                 yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
         yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}

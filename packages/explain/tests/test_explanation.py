@@ -217,12 +217,16 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
 
 
-def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH) -> Any:
-    """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric")."""
+def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH, size: int = 0) -> Any:
+    """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric").
+
+    ``size`` is the length of the window, if it is shorter than the FFT.
+    """
     around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
     padded = np.pad(speech * scale, around, mode=mode)  # type: ignore[call-overload]
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)
-    return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
+    window = np.pad(window_of("hann-periodic", size or points), (points - (size or points)) // 2)
+    return np.abs(np.fft.rfft(frames[::160] * window)) ** power
 
 
 def polyphase(samples: Any) -> Any:
@@ -244,6 +248,7 @@ def _bfloat16(array: Any) -> Any:
     return ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+PAUSES_AT_8000 = resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
@@ -267,6 +272,20 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768, speech=SILENT) @ SLANEY, 1e-10)),
                            melodb.max() - 80) - melodb.max(), SILENT, 16000,
         ("equal area", "values limited to 80 dB below the maximum", "decibels (10 log10)", "reflect")),
+    "decibels of a short window": (
+        lambda: np.maximum(
+            melodb := 10 * np.log10(np.maximum(
+                bins(512, 2, 1 / 32768, speech=PAUSES, size=400) @ compute_librosa_filters(80, 512, 16000.0), 1e-10)),
+            melodb.max() - 80) - melodb.max(), PAUSES, 16000,
+        ("window_type='hanning'", "half a window", "limited to 80 dB below the maximum", "decibels (10 log10)")),
+    "a number added to digital silence": (
+        lambda: np.log(bins(400, 2, 1 / 32768, speech=PAUSES) @ SLANEY + 1e-6), PAUSES, 16000,
+        ("equal area", "1e-06 added before the logarithm")),
+    "log1p": (lambda: np.log1p(bins(400, 2, 1 / 32768) @ SLANEY), SAMPLES, 16000,
+              ("equal area", "1 added before the logarithm")),
+    "another rate and wide filters": (
+        lambda: Fbank(num_mel_bins=80, dither=0.0)(PAUSES_AT_8000), PAUSES_AT_8000, 8000,
+        ("fbank(num_mel_bins=80)", "taken as audio of 16000 Hz")),
     "Whisper with Kaldi's edges": (
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
                             form.max() - 8) + 4) / 4, SAMPLES, 16000,
@@ -937,10 +956,12 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
     assert "hamming" in str(explain(MADE, str(WAV)))
     assert str(explain(str(tmp_path / "a.npz"), str(tmp_path / "a.npy"))) == "equal: largest difference 0"
     np.savez(tmp_path / "b.npz", first=MADE, second=MADE)
-    with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\): save the features as a .npy file"):
+    with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\), none of them 'features': save"):
         explain(tmp_path / "b.npz", WAV)
+    np.savez(tmp_path / "pair.npz", samples=SAMPLES, features=MADE)  # A file of kaldi-compat frontend check.
+    assert "hamming" in str(explain(tmp_path / "pair.npz", WAV))
     np.savez(tmp_path / "c.npz")
-    with pytest.raises(FeatureError, match=r"holds 0 arrays: save the features as a .npy file"):
+    with pytest.raises(FeatureError, match=r"holds 0 arrays, none of them 'features': save"):
         explain(tmp_path / "c.npz", WAV)
 
 

@@ -191,6 +191,23 @@ def test_speakers_out_of_order_are_fixed(
 
 
 @pytest.mark.parametrize(
+    ("utt2spk", "advice"),
+    [
+        ("ann-b-1 ann-b\nann-x ann\n", "rename a speaker whose name begins with the name of another speaker"),
+        ("1-ann ann\n2-bob bob\n3-ann ann\n", "begin every utterance's name with its speaker"),
+    ],
+)
+def test_an_error_of_order_says_what_to_rename(tmp_path: Path, utt2spk: str, advice: str) -> None:
+    (tmp_path / "utt2spk").write_text(utt2spk)
+    with pytest.raises(DataDirError, match=f"is not in sorted order: {advice}"):
+        run("fix_data_dir.sh", str(tmp_path))
+    (tmp_path / "utt2spk").write_text(utt2spk)  # The script has written this file in the order of the speakers.
+    (tmp_path / "spk2utt").write_text("ann 1-ann\n")
+    with pytest.raises(DataDirError, match=f"comes after .*: {advice}.*, or pass --no-spk-sort"):
+        run("validate_data_dir.sh --no-feats --no-text", str(tmp_path))
+
+
+@pytest.mark.parametrize(
     ("how", "number", "left"),
     [
         ("--per-spk", 1, "a-1 b-1 c-1"),

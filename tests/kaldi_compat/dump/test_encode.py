@@ -53,6 +53,16 @@ def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     np.testing.assert_allclose(compressed["spk0-utt000"], plain["spk0-utt000"], atol=0.5)
 
 
+@pytest.mark.parametrize("option", ["--compress", "--no-compress"])
+def test_utterances_without_frames_are_counted(tmp_path: Path, option: str) -> None:
+    data = make_data(tmp_path, 3, samples=(8000,))
+    write_wav(data / "wav" / "spk0-utt001.wav", audio(100, 7))
+    said = said_by(data, option)
+    assert "3 of 3 utterances have fbank features" in said
+    assert "1 utterance is written without frames, for example because the audio is too short" in said
+    assert "1 utterance is written without frames" in said_by(data, option, "--resume")
+
+
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate")])
 def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -40,11 +40,13 @@ def reference(path: Path, name: str, **others: Any) -> str:
 
 
 def test_check_compares_with_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = reference(tmp_path / "r.npz", "campplus")
+    file = reference(tmp_path / "r r.npz", "campplus")
     assert main(["check", "campplus", "--against", file]) == 0
     assert "campplus: the same; largest difference 0, mean 0" in capsys.readouterr().out
     assert main(["check", "wespeaker", "--against", file]) == 1
-    assert "wespeaker: different; largest difference " in capsys.readouterr().out
+    different, advice = capsys.readouterr().out.splitlines()
+    assert different.startswith("wespeaker: different; largest difference ")
+    assert advice == f"To find the settings of your features, run: kaldi-compat explain '{file}' AUDIO.wav"
     assert main(["check", "wespeaker", "--against", file, "--tolerance", "100"]) == 0
     assert main(["check", "paraformer", "--against", file]) == 1
     captured = capsys.readouterr()
@@ -65,7 +67,8 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
     mine = tmp_path / "mine.json"
     mine.write_text(json.dumps({"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 80}}))
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 1
-    assert "b: features have the shape" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "b: features have the shape" in said and said.endswith("kaldi-compat explain FEATURES.npy AUDIO.wav\n")
     np.savez(tmp_path / "r.npz", **arrays)
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 0
 

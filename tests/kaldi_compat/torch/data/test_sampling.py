@@ -245,6 +245,15 @@ def test_a_state_of_other_data_or_limits_is_refused() -> None:
             other.load_state_dict(state)
 
 
+def test_a_position_beyond_the_epoch_is_refused_when_it_is_saved_or_loaded() -> None:
+    sampler = BucketBatchSampler([5] * 9, batch_size=4)
+    state = sampler.state_dict(3)
+    with pytest.raises(OptionError, match=r"batches=4 must be at most 3, .*: start the count again in each epoch"):
+        sampler.state_dict(4)
+    with pytest.raises(OptionError, match="batches=4 must be at most 3"):
+        sampler.load_state_dict({**state, "batches": 4})
+
+
 def test_a_sampler_says_what_it_holds() -> None:
     sampler = BucketBatchSampler([5] * 9, batch_size=4, max_seconds=1.5, sample_frequency=100, rank=1, world_size=3)
     sampler.set_epoch(2)
