@@ -16,8 +16,8 @@ HEADER = """\
 
 This page lists the {count} public names of `io_ark` and `kaldi_compat`, under the module from which you import them.
 From version 1.0 on, these names, and the public methods of these classes, change only in a new major version
-([all promises](../../packaging/RELEASING.md#what-is-promised)). All other Python names may change in any version, including
-the modules in which the listed names are defined.
+([all promises](../../packaging/RELEASING.md#what-is-promised)). All other Python names may change in any version,
+including the modules in which the listed names are defined.
 """
 
 
