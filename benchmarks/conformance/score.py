@@ -58,8 +58,9 @@ FOOT = """\
 
 Install kaldi-compat, [kaldi-explain](../packages/explain/README.md) and the kit from a checkout: `pip install -e . -e
 ./packages/explain ./reference_data/conformance`. The command `python -m benchmarks.conformance.score` then tests all
-implementations that are available, and replaces this page by their results. The docstring of `benchmarks/conformance/score.py` explains how to make all implementations available. To
-test your own implementation, see [Check an implementation](conformance.md).
+implementations that are available, and replaces this page by their results. The docstring of
+`benchmarks/conformance/score.py` explains how to make all implementations available. To test your own implementation,
+see [Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 
