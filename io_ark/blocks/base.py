@@ -202,8 +202,9 @@ class ArrayBlock(Block):
         shapes = np.array([array.shape for array in arrays], np.int64)
         if dimensions == 1:
             shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
-        flat = [array.reshape(-1) for array in arrays]
-        return cls(encode_keys(keys), flat[0] if len(flat) == 1 else np.concatenate(flat), shapes, dimensions)
+        flat = [array.reshape(-1) for array in arrays]  # Of a reversed column, a view with a negative stride.
+        values = np.ascontiguousarray(flat[0]) if len(flat) == 1 else np.concatenate(flat)
+        return cls(encode_keys(keys), values, shapes, dimensions)
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -269,7 +270,7 @@ class ArrayBlock(Block):
         shapes = np.empty_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
         shapes[:, 1] = values.shape[1]
-        return replace(self, values=values.reshape(-1), shapes=shapes, dimensions=2)
+        return replace(self, values=np.ascontiguousarray(values).reshape(-1), shapes=shapes, dimensions=2)
 
     def with_matrices(self, values: Array) -> ArrayBlock:
         """Return a block of matrices with the same keys from an array (entries, rows, columns)."""
@@ -285,7 +286,7 @@ class ArrayBlock(Block):
         """
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
-        return replace(self, values=values, shapes=shapes, dimensions=1)
+        return replace(self, values=np.ascontiguousarray(values), shapes=shapes, dimensions=1)
 
     def with_numbers(self, values: Array) -> ArrayBlock:
         """Return a block of scalars with the same keys from ``values`` (entries,)."""

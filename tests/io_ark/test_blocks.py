@@ -112,6 +112,27 @@ def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:
     assert np.shares_memory(next(large.entries())[1], large.values)
 
 
+@pytest.mark.parametrize("columns", [1, 2])
+def test_reversed_rows_can_be_written(columns: int, tmp_path: Path) -> None:
+    """Of one column, the reversed rows are a view with a negative stride."""
+    matrix = np.arange(3 * columns, dtype=np.float32).reshape(3, columns)
+    block = create_block(["a"], [matrix])
+    assert isinstance(block, ArrayBlock)
+    vectors = create_block(["a"], [matrix[:, 0].copy()])
+    assert isinstance(vectors, ArrayBlock)
+    written = {
+        "map": block.map(lambda key, rows: rows[::-1]),
+        "rows": block.with_rows(matrix[::-1]),
+        "vectors": vectors.with_vectors(matrix[::-1, 0]),
+    }
+    for name, changed in written.items():
+        kind = "vector" if name == "vectors" else "matrix"
+        with io_ark.Writer(f"ark:{tmp_path}/{name}", kind=kind) as writer:
+            writer.write_block(changed)
+        ((_, value),) = io_ark.SequentialReader[Any](f"ark:{tmp_path}/{name}", kind=kind)
+        np.testing.assert_array_equal(value, matrix[::-1, 0] if name == "vectors" else matrix[::-1])
+
+
 WITH_EMPTY = [np.ones((2, 2), np.float32), np.ones((0, 2), np.float32), np.ones((3, 0), np.float32)]
 PAIRS = ArrayBlock(b"a\nb\nc\n", np.array([1, -2, 3, 40, 5, 6], np.int32), np.array([[2, 2], [0, 2], [1, 2]]))
 LISTS = PosteriorArrays(np.array([2, 0, 1]), np.array([7, -8, 9], np.int32), np.array([0.5, np.nan, 1e-8], np.float32))
