@@ -208,36 +208,26 @@ class BucketBatchSampler(Sampler[list[int]]):
                 "this state was saved with different lengths, limits or ranks: resume with the same data set, sampler "
                 "and number of ranks, or start the epoch again"
             )
-<<<<<<< HEAD
-        self._seed, self._epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
-        self._plan = self._plan_for_rank()
-        self._resume_at = self._num_returned = self._check_num_batches(batches)
+        before = self._seed, self._epoch, self._plan
+        seed, epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
+        self._seed, self._epoch = seed, epoch
+        try:
+            self._plan = self._plan_for_rank()
+            batches = self._check_num_batches(batches)
+        except OptionError:
+            self._seed, self._epoch, self._plan = before  # A refused state changes nothing.
+            raise
+        self._resume_at = self._num_returned = batches
 
     def _check_num_batches(self, batches: object) -> int:
         """Return a number of batches of this epoch. Raise OptionError if the epoch has fewer batches."""
         done = check_whole_number("batches", batches)
         if done > len(self):
             raise OptionError(
-                f"batches={done} must be at most {len(self)}, the number of batches of the epoch: start the "
+                f"batches={quote_value(done)} must be at most {len(self)}, the number of batches of the epoch: start the "
                 "count again in each epoch"
             )
         return done
-=======
-        seed, epoch, batches = (
-            check_whole_number(name, value) for name, value in (("seed", seed), ("epoch", epoch), ("batches", batches))
-        )
-        before = self._seed, self._epoch, self._plan
-        self._seed, self._epoch = seed, epoch
-        try:
-            self._plan = self._plan_for_rank()
-            if batches > len(self):
-                shown, limit = quote_value(batches), f"{len(self)}, the number of batches of the epoch"
-                raise OptionError(f"batches={shown} must be at most {limit}")
-        except OptionError:
-            self._seed, self._epoch, self._plan = before  # A refused state changes nothing.
-            raise
-        self._resume_at = self._num_returned = batches
->>>>>>> wt-at
 
     def _compute_fingerprint(self) -> list[float | None]:
         """Return the numbers that determine the batches, except for the seed and the epoch."""
