@@ -52,18 +52,20 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 def quote_value(value: object) -> str:
     """Return the ``repr`` of a value, in which a NumPy scalar looks like a number or string of Python.
 
-    Of an integer of more than 128 bits, only the size is returned.
+    Of an integer of more than 128 bits, only the size is returned. The middle of a long value is omitted.
 
     >>> import numpy as np
     >>> quote_value(np.float64(1.5)), quote_value("a"), quote_value(10**5000)
     ('1.5', "'a'", 'an integer of 16610 bits')
+    >>> len(quote_value("a" * 5_000_000))
+    1905
     """
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
     shown = getattr(value, "item", lambda: value)() if is_scalar else value
     if isinstance(shown, int) and shown.bit_length() > MAX_SHOWN_BITS:
         return f"an integer of {shown.bit_length()} bits"
     try:
-        return repr(shown)
+        return shorten(repr(shown))
     except ValueError:  # A list may contain an integer of more than 4,300 digits.
         return f"a {type(shown).__name__} with an integer that is too large to be shown"
 

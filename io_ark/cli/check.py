@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,9 +71,10 @@ def check_table(
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     truncated: list[str] = []
+    thread = threading.get_ident()  # Other threads may check other tables at the same time.
 
     def collect(record: logging.LogRecord) -> bool:
-        if record.msg != TRUNCATED:
+        if record.msg != TRUNCATED or record.thread != thread:
             return True
         truncated.append(record.getMessage())
         return False
@@ -81,7 +83,7 @@ def check_table(
     try:
         for entry in progress(iterate_entries(table, access)):
             findings.count += 1
-            findings.problems.extend(f"{message} ({entry.key})" for message in truncated)
+            findings.problems.extend(f"{message} ({entry.key})" if entry.key else message for message in truncated)
             truncated.clear()
             findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:

@@ -68,24 +68,27 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
 
     With ``names``, only the entries with these keys are checked.
     """
-    last = b""
+    for _, error in find_endless_entries(scp, names):
+        raise error
+
+
+def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[tuple[bytes, DataDirError]]:
+    """Yield the keys and errors of entries that are not regular files (see :func:`refuse_endless_entries`)."""
+    last, is_endless = b"", False
     for line_number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
         file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
-        if file == last or file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
+        if file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
             continue
-        last = file
-        try:
-            mode = os.stat(file).st_mode
-        except (OSError, ValueError):  # The reader reports a missing file later.
-            continue
-        if not stat.S_ISREG(mode):
-            raise DataDirError(
-                f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'",
-                scp,
-                line_number,
-                key,
-            )
+        if file != last:
+            last = file
+            try:
+                is_endless = not stat.S_ISREG(os.stat(file).st_mode)
+            except (OSError, ValueError):  # The reader reports a missing file later.
+                is_endless = False
+        if is_endless:
+            text = f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'"
+            yield key, DataDirError(text, scp, line_number, key)
 
 
 def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
@@ -273,13 +276,17 @@ def measure_recordings(
     if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
-        refuse_endless_entries(path, missing)
+        endless = dict(find_endless_entries(path, missing))
+        if errors is None and endless:
+            raise next(iter(endless.values()))
         codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := decode_key(name)) not in recordings:
                 continue
             try:
+                if name in endless:
+                    raise endless[name]
                 durations[name] = compute_seconds(recordings[key], path, key)
             except ArkError as error:
                 if errors is None:

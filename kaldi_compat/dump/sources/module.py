@@ -31,9 +31,11 @@ from kaldi_compat.dump.sources import (
     wrap_padded,
 )
 from kaldi_compat.dump.sources.preset import wrap_frontend
-from kaldi_compat.dump.user_modules import find_archive, find_imported_files
+from kaldi_compat.dump.user_modules import find_archive, find_imported_files, find_module_path
 
 LIST = "list"
+# Folder that the latest import of a file has added to sys.path.
+_added_folders: list[str] = []
 
 
 class ModuleSource(ExtractorSource):
@@ -95,6 +97,8 @@ class ModuleSource(ExtractorSource):
         if not colon or not name:
             raise DumpError(f"--module={name_in_module}: write package.module:name or path/to/file.py:name")
         try:
+            for module in _forget_neighbors():
+                self._imported_before.pop(module, None)
             target = _import_module(place)
             for part in name.split("."):
                 target = _get_member(target, part, place)
@@ -191,19 +195,41 @@ def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 def _import_module(place: str) -> Any:
     """Import a module by its name, or by the path of its file, which ends in ``.py``.
 
-    As in a script that Python runs, the file can import other files of its folder.
+    The file can import other files of its folder. Libraries take precedence over files of the same names, since the
+    workers import libraries, too.
     """
     if not place.endswith(".py"):
         _search_here()
         return importlib.import_module(place)
     path = Path(place).absolute()
     if (folder := str(path.parent)) not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)
+        _added_folders.append(folder)
+        importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(f"dumped_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _forget_neighbors() -> list[str]:
+    """Forget the files that an earlier ``--module`` has imported from its folder, and return their modules' names.
+
+    The folder of the next ``--module`` may have files of the same names, or the files may have changed.
+    """
+    names: list[str] = []
+    while _added_folders:
+        folder = _added_folders.pop()
+        if folder in sys.path:
+            sys.path.remove(folder)
+        for name in list(sys.modules):
+            path, first = find_module_path(name), name.partition(".")[0]
+            if path and path.is_relative_to(folder) and path.relative_to(folder).parts[0] in (first, f"{first}.py"):
+                names.append(name)
+    for name in names:
+        del sys.modules[name]
+    return names
 
 
 def _get_member(owner: Any, name: str, place: str) -> Any:

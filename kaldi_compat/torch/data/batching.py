@@ -50,10 +50,16 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     padding = convert_number("value", value)
+    pad_sequence = torch.nn.utils.rnn.pad_sequence
     try:
-        return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
+        return pad_sequence(list(items), batch_first=True, padding_value=padding), lengths
     except RuntimeError:
-        raise OptionError(f"value={padding:g} cannot be stored in {items[0].dtype}") from None
+        trial = [torch.zeros(size, dtype=items[0].dtype) for size in (1, 2)]
+        try:
+            pad_sequence(trial, padding_value=padding)
+        except RuntimeError:
+            raise OptionError(f"value={padding:g} cannot be stored in {items[0].dtype}") from None
+        raise  # There is another reason, such as too little memory.
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from io_ark.data_dir import DataDir
+from io_ark.text import quote_value
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.options.base import convert_number
@@ -199,12 +200,15 @@ class BucketBatchSampler(Sampler[list[int]]):
         try:
             data, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
         except (KeyError, TypeError):
-            raise OptionError(f"{state!r} is not a state of a sampler: pass the result of state_dict()") from None
+            raise OptionError(
+                f"{quote_value(state)} is not a state of a sampler: pass the result of state_dict()"
+            ) from None
         if data != self._compute_fingerprint():
             raise OptionError(
                 "this state was saved with different lengths, limits or ranks: resume with the same data set, sampler "
                 "and number of ranks, or start the epoch again"
             )
+<<<<<<< HEAD
         self._seed, self._epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
         self._plan = self._plan_for_rank()
         self._resume_at = self._num_returned = self._check_num_batches(batches)
@@ -218,6 +222,22 @@ class BucketBatchSampler(Sampler[list[int]]):
                 "count again in each epoch"
             )
         return done
+=======
+        seed, epoch, batches = (
+            check_whole_number(name, value) for name, value in (("seed", seed), ("epoch", epoch), ("batches", batches))
+        )
+        before = self._seed, self._epoch, self._plan
+        self._seed, self._epoch = seed, epoch
+        try:
+            self._plan = self._plan_for_rank()
+            if batches > len(self):
+                shown, limit = quote_value(batches), f"{len(self)}, the number of batches of the epoch"
+                raise OptionError(f"batches={shown} must be at most {limit}")
+        except OptionError:
+            self._seed, self._epoch, self._plan = before  # A refused state changes nothing.
+            raise
+        self._resume_at = self._num_returned = batches
+>>>>>>> wt-at
 
     def _compute_fingerprint(self) -> list[float | None]:
         """Return the numbers that determine the batches, except for the seed and the epoch."""
@@ -332,7 +352,7 @@ class _Batches(Iterator[list[int]]):
 
     def load_state_dict(self, state: SamplerState) -> None:
         self._sampler.load_state_dict(state)
-        self._plan, self._next, self._sampler._resume_at = self._sampler._plan, state["batches"], 0
+        self._plan, self._next, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:

@@ -108,7 +108,7 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
     """
     (low, high), names = limits, []
     if (low - mapped > tolerance).any():
-        distance = (mapped.max() - low) * np.ptp(features) / np.ptp(mapped)
+        distance = (mapped.max() - low) * np.ptp(features) / (np.ptp(mapped) or math.nan)
         is_usual = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
         names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_usual}")
     if (mapped - high > tolerance).any():

@@ -15,7 +15,7 @@ from kaldi_compat.numpy import Fbank
 from kaldi_explain.arrangements import find_storage
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.explanation import explain
-from kaldi_explain.fits import NUMBER_WORDS, find_simplest, measure_residual
+from kaldi_explain.fits import NUMBER_WORDS, describe_limits, find_simplest, measure_residual
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = io_ark.load(ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav").samples[0]
@@ -161,6 +161,12 @@ def test_lower_limit_of_80_db_below_the_maximum_is_named(span: float, is_named: 
     fit = find_simplest(NOISE, np.maximum(powers, powers.max() - span), 1e-3)
     assert fit.name.startswith("decibels (10 log10); clipped to at least "), fit.name
     assert fit.name.endswith(", 80 dB below the maximum") == is_named
+
+
+@pytest.mark.filterwarnings("error")
+def test_limit_of_equal_values_is_named_without_a_warning() -> None:
+    limits = describe_limits((-1.0, np.inf), np.arange(5.0), np.full(5, -2.0), 1e-3)
+    assert limits == "clipped to at least -1"
 
 
 def test_whispers_map_is_named_for_samples_on_either_scale() -> None:

@@ -162,6 +162,20 @@ def test_utterances_whose_audio_cannot_be_read_fail_alone(ark: Ark) -> None:
     assert [line["duration"] for line in lines()] == [1.25]
 
 
+def test_recordings_that_never_end_fail_alone(ark: Ark) -> None:
+    for name in ("fifo", "other"):
+        os.mkfifo(name)
+    directory(wav="u1 r1.wav\nu2 fifo\nu3 fifo\nu4 r1.wav\nu5 other\n", text="u1 x\nu2 x\nu3 x\nu4 x\nu5 x\n")
+    said = ark("convert d m.json", 1).err.splitlines()
+    assert [line.partition(" is not")[0] for line in said[:3]] == [
+        "ark: d/wav.scp:2: u2: 'fifo'", "ark: d/wav.scp:3: u3: 'fifo'", "ark: d/wav.scp:5: u5: 'other'"
+    ]  # fmt: skip
+    assert [line["duration"] for line in lines()] == [1.25, 1.25]
+    Path("d/segments").write_text("u1 u1 0 0.5\nu2 u2 0 0.5\n")
+    ark("convert d m.json")
+    assert [line["duration"] for line in lines()] == [0.5, 0.5]
+
+
 def test_segments_end_with_their_recordings_as_in_extract_segments(ark: Ark) -> None:
     segments = "a u1 1 1.75\nb u1 1 1.76\nc u2 2 3.25\nd u2 2 9\ne u3 0 9\nf u1 1.25 1.5\n"
     directory(

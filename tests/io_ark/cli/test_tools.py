@@ -9,7 +9,9 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kaldiio
@@ -20,6 +22,10 @@ from _pytest.capture import CaptureResult
 import io_ark
 from io_ark.cli import terminal
 from io_ark.cli.ark import main
+from io_ark.cli.check import check_table
+from io_ark.cli.entries import StoredEntry
+from io_ark.specifier import Rspecifier
+from io_ark.streams.access import Access
 from tests.support.ark_program import Ark
 
 FEATS = {f"utt{i}": np.full((5 + i, 3), i, "f4") for i in range(12)}
@@ -83,6 +89,7 @@ def test_entries_before_an_unreadable_key_are_used(tail: bytes, ark: Ark) -> Non
     said = ark("ls feats.ark", 1)
     assert len(said.out.splitlines()) == 13 and said.out.splitlines()[-1].startswith("-\tunreadable\tfeats.ark:")
     assert keys(ark("grep utt1 feats.ark", 1))[:-1] == ["utt1", "utt10", "utt11"]
+    assert "unreadable" in ark("grep -v .* feats.ark", 1).out
     said = ark("convert feats.ark feats.npz", 1)
     assert said.err.startswith("ark: feats.ark:") and said.err.endswith("feats.npz: 12 entries, 1 failed\n")
     np.testing.assert_array_equal(np.load("feats.npz")["utt11"], FEATS["utt11"])
@@ -101,11 +108,37 @@ def test_grep_reports_invalid_lines(ark: Ark) -> None:
 def test_check_reports_a_truncated_wave_file(ark: Ark, caplog: pytest.LogCaptureFixture) -> None:
     io_ark.save("long.wav", io_ark.Wave(8000.0, np.ones((1, 500), np.int16)))
     Path("cut.wav").write_bytes(Path("long.wav").read_bytes()[:-100])
-    Path("wav.scp").write_text("u1 long.wav\nu2 cut.wav\n")
+    Path("wav.scp").write_text("u1 long.wav\nu2 cut.wav\nu3 long.wav\n")
     said = ark("check wav.scp", 1).out
     assert said.startswith("cut.wav: Expected 1000 bytes of wave data, but read only 900 bytes. Truncated file? (u2)\n")
-    assert said.endswith("wav.scp: 2 entries read, 1 problem\n") and not caplog.records
+    assert said.endswith("wav.scp: 3 entries read, 1 problem\n") and not caplog.records
     ark("ls wav.scp")
+
+
+def test_check_names_no_key_of_a_single_truncated_wave_file(ark: Ark) -> None:
+    io_ark.save("long.wav", io_ark.Wave(8000.0, np.ones((1, 500), np.int16)))
+    Path("cut.wav").write_bytes(Path("long.wav").read_bytes()[:-100])
+    assert ark("check cut.wav", 1).out.splitlines()[0].endswith("900 bytes. Truncated file?")
+
+
+def test_checks_in_two_threads_report_their_own_wave_files(ark: Ark) -> None:
+    io_ark.save("long.wav", io_ark.Wave(8000.0, np.ones((1, 500), np.int16)))
+    Path("cut.wav").write_bytes(Path("long.wav").read_bytes()[:-100])
+    Path("whole.scp").write_text("u1 long.wav\nu2 long.wav\n")
+    Path("cut.scp").write_text("u1 cut.wav\n")
+
+    def check_other(entries: Iterable[StoredEntry]) -> Iterator[StoredEntry]:
+        for entry in entries:
+            if entry.key == "u1":  # The other thread reads its table while this table is being checked.
+                other.start()
+                other.join()
+            yield entry
+
+    found = []
+    table, access = Rspecifier("scp", "cut.scp"), Access(True, True)
+    other = threading.Thread(target=lambda: found.extend(check_table(table, access).problems))
+    assert check_table(Rspecifier("scp", "whole.scp"), access, progress=check_other).problems == []
+    assert [message.partition(":")[0] for message in found] == ["cut.wav"]
 
 
 def test_json_of_ls_show_check_and_stat(ark: Ark) -> None:

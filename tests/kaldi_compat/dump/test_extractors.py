@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -168,6 +169,38 @@ def test_module_file_imports_other_files_of_its_folder(
     del sys.modules["loud_helper"]
     assert "loud_helper changed since the plan" in refused(*arguments, "--resume")
     sys.modules.pop("loud_helper", None)
+
+
+def test_module_file_beside_files_with_names_of_libraries_is_computed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for name in ("concurrent", "queue", "random", "torch", "wave"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('is not the library')\n")
+    (tmp_path / "entry.py").write_text("def means(audio):\n    return [x.mean(keepdims=True) for x in audio]\n")
+    assert command.main(["dump", "--module=entry.py:means", str(data), "--nj=2"]) == 0
+    assert len(arrays(data / "xvector.scp")) == 9
+
+
+def test_module_files_import_from_their_own_folders_in_one_process(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    for number, folder in enumerate(("one", "two")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "numbers_beside.py").write_text(f"NUMBER = {number}\n")
+        (tmp_path / folder / "entry.py").write_text(
+            "from numpy import full\nfrom numbers_beside import NUMBER\n"
+            "def constant(audio):\n    return [full(3, NUMBER, 'f4') for _ in audio]\n"
+        )
+    for number, folder in ((0, "one"), (1, "two"), (0, "one")):
+        target = tmp_path / f"data{number}"
+        shutil.copytree(data, target, dirs_exist_ok=True)
+        said(f"--module={folder}/entry.py:constant", str(target))
+        assert {float(array[0]) for array in arrays(target / "xvector.scp").values()} == {number}
+        plan = next((target / "log").glob("*.plan.jsonl")).read_text()
+        assert "numbers_beside" in plan
+    sys.modules.pop("numbers_beside", None)
 
 
 def test_failure_of_very_short_audio_names_the_reason(data: Path) -> None:

@@ -109,6 +109,12 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: collate([item(np.zeros(3))]), "cannot pad .*ndarray"),
     (lambda: pad([torch.zeros(3)], 10**400), "value must be a number, not an integer of 1329 bits"),
     (lambda: pad([torch.zeros(3)], 1e308), r"value=1e\+308 cannot be stored in torch.float32"),
+    (
+        lambda: pad([torch.zeros(3).half(), torch.zeros(2).half()], 1e10),
+        r"value=1e\+10 cannot be stored in torch.float16",
+    ),
+    (lambda: SAMPLER.load_state_dict({"epoch": 10**5000}), "a dict with an integer .* is not a state of a sampler"),  # type: ignore[typeddict-item]
+    (lambda: resumed(batches=10**5000), "batches=an integer of 16610 bits must be at most 3"),
     (lambda: unpad(torch.zeros(2, 3), None), "lengths must be a tensor"),  # type: ignore[arg-type]
     (lambda: SpecAugment(fill=10**400), "fill must be a number, not an integer of 1329 bits"),
     (lambda: SpecAugment(time_mask_ratio=10**5000), "time_mask_ratio must be a number, not an integer of 16610 bits"),
@@ -181,3 +187,8 @@ def test_other_labels_are_a_list(label: Any) -> None:
 def test_lengths_may_be_tensors_of_any_type(dtype: torch.dtype) -> None:
     lengths = torch.tensor([4, 1, 3, 2], dtype=dtype).requires_grad_(dtype.is_floating_point)
     assert list(BucketBatchSampler(lengths, max_frames=70000, batch_size=2, shuffle=False)) == [[0, 2], [3, 1]]
+
+
+def test_padding_that_fails_for_another_reason_keeps_its_error() -> None:
+    with pytest.raises(RuntimeError, match="memory"):
+        pad([torch.zeros(1).expand(1 << 45), torch.zeros(1)])

@@ -233,6 +233,17 @@ def test_what_gives_no_batches_is_refused_with_advice(lengths: list[float], opti
         BucketBatchSampler(lengths, **options)
 
 
+@pytest.mark.parametrize("wrong", [{"batches": 10**9}, {"batches": -1}, {"epoch": -1}])
+def test_a_refused_state_changes_nothing(wrong: dict[str, int]) -> None:
+    sampler = BucketBatchSampler(SPOKEN, batch_size=4)
+    state, batches = sampler.state_dict(3), list(sampler)
+    with pytest.raises(OptionError):
+        sampler.load_state_dict({**state, "epoch": 7, "seed": 7, **wrong})  # type: ignore[typeddict-item]
+    assert list(sampler) == batches
+    sampler.load_state_dict(state)
+    assert list(sampler) == batches[3:]
+
+
 def test_a_state_of_other_data_or_limits_is_refused() -> None:
     state = BucketBatchSampler(SPOKEN, batch_size=4).state_dict()
     others: list[dict[str, Any]] = [

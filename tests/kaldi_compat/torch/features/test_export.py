@@ -269,6 +269,15 @@ def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
     assert set(types) <= {FLOAT, INT64}
 
 
+def test_deltas_in_onnx_have_no_float64(tmp_path: Path) -> None:
+    example = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
+    run = in_onnxruntime(Deltas(), example, tmp_path)
+    torch.testing.assert_close(run(example), Deltas()(example))
+    graph = pytest.importorskip("onnx").load(tmp_path / "feature.onnx").graph
+    types = [value.type.tensor_type.elem_type for value in graph.value_info] + [t.data_type for t in graph.initializer]
+    assert set(types) <= {FLOAT, INT64}
+
+
 @cases("torch.export, torch.jit.trace and ONNX with snip_edges=False", of=SPECTRAL[:1])
 def test_centered_frames(case: Case, tmp_path: Path) -> None:
     module = type(case.make())(dither=0.0, snip_edges=False)
