@@ -224,8 +224,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         done = check_whole_number("batches", batches)
         if done > len(self):
             raise OptionError(
-                f"batches={quote_value(done)} must be at most {len(self)}, the number of batches of the epoch: start the "
-                "count again in each epoch"
+                f"batches={quote_value(done)} must be at most {len(self)}, the number of batches of the epoch: start "
+                "the count again in each epoch"
             )
         return done
 
