@@ -94,7 +94,7 @@ def test_a_wrong_rate_is_refused_without_resampling(kind: str) -> None:
     assert frontend(speech(), sampling_rate=16000).shape == (158, 80)
     with pytest.raises(OptionError, match=r"positive whole number of Hz below 1e\+09, not 0"):
         frontend(speech(), sampling_rate=0)
-    with pytest.raises(OptionError, match="below .*, not an integer of 1329 bits"):
+    with pytest.raises(OptionError, match=r"below .*, not an integer of 1329 bits"):
         frontend(speech(), sampling_rate=10**400)
 
 
