@@ -35,7 +35,7 @@ _FORMATS = (
     (rb"ARROW1\0\0", "an Arrow file (.arrow, .feather)", "write it as Parquet, and convert that with `ark convert`"),
     (rb".{257}ustar(?:\0|  \0)", "a tar file, such as WebDataset (.tar)", _CONVERT),
     (rb".{3}\0{5}\{\"", "a safetensors file", _CONVERT),
-    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", _READ_MANIFEST),
+    (_TEXT_START + rb"(?:\{\s*(?:\"|}\s*\Z)|\[\s*[{\"])", "a JSON file", _READ_MANIFEST),
     (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", _DOWNLOAD),
     (
         rb"\x80[\x02-\x05]",

@@ -131,6 +131,7 @@ def test_words_are_read_as_words(words: list[str]) -> None:
 
 
 KEYS = [
+    "{}",
     "PAR1",
     "PAR1_utt",
     "PK",
