@@ -28,8 +28,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
     float64. Kaldi has no matrices of integers, and one kind of objects in a table.
 
     Raises:
-        FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of values
-            or a wrong frame number. For a value that is not a number, the error is yielded in place of the array.
+        FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of
+            values. For an array with wrong frame numbers or a value that is not a number, the error is yielded.
     """
     try:
         yield from _read_arrays(path)
@@ -60,9 +60,9 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
-                raise FormatError(
-                    f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines", file=str(path), key=key
-                )
+                text = f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines"
+                yield key, FormatError(text, file=str(path), key=key)
+                continue
             yield key, _parse([row[2:] for row in matrix], float, path, key)
 
 

@@ -291,26 +291,44 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_safetensors(path: Path) -> Entries:
-    """Yield the arrays of a file. Raise FormatError for an invalid header or an unsupported type."""
+    """Yield the arrays of a file, or the errors of entries with a wrong place or an unsupported type.
+
+    Raises:
+        FormatError: the header is invalid.
+    """
     with path.open("rb") as file:
         present = path.stat().st_size - 8
         size = int.from_bytes(file.read(8), "little")
-        try:
+
+        def read_header() -> dict[str, Any]:
             if not 2 <= size <= present:
                 raise ValueError(f"a header of {size} bytes in a file of {present + 8}")
-            header = json.loads(file.read(size))
+            header: dict[str, Any] = json.loads(file.read(size))
             header.pop("__metadata__", None)
-            for key, entry in header.items():
-                dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
-                start, end = entry["data_offsets"]
-                if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * dtype.itemsize:
-                    raise ValueError(f"{key}: the position or size of the data in the header is wrong")
-                file.seek(8 + size + start)
-                yield key, np.frombuffer(file.read(end - start), dtype).reshape(shape).copy()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = f"{error} is an unsupported type, or is missing" if isinstance(error, KeyError) else error
-            text = f"cannot be read as a safetensors file: {reason}; save the arrays again, for example as F32"
-            raise FormatError(text, file=str(path)) from None
+            return header
+
+        def read(entry: dict[str, Any]) -> Array:
+            dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
+            start, end = entry["data_offsets"]
+            if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * dtype.itemsize:
+                raise ValueError("the position or size of the data in the header is wrong")
+            file.seek(8 + size + start)
+            array: Array = np.frombuffer(file.read(end - start), dtype).reshape(shape).copy()
+            return array
+
+        for key, entry in _call_safetensors(read_header, path).items():
+            read_entry = functools.partial(_call_safetensors, functools.partial(read, entry), path)
+            yield key, _read_or_return_error(read_entry, path, key)
+
+
+def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
+    """Return what ``read`` returns. Raise FormatError for a header or an entry that is invalid."""
+    try:
+        return read()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"{error} is an unsupported type, or is missing" if isinstance(error, KeyError) else error
+        text = f"cannot be read as a safetensors file: {reason}; save the arrays again, for example as F32"
+        raise FormatError(text, file=str(path)) from None
 
 
 @write_atomically
@@ -419,7 +437,11 @@ class _FileForHdf5(io.FileIO):
 
 
 def _read_parquet(path: Path) -> Entries:
-    """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`. Refuse other columns and null values."""
+    """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`, or the errors of rows with null values.
+
+    Raises:
+        FormatError: the columns are not those that ``ark convert`` writes, or a key is null.
+    """
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
@@ -435,11 +457,18 @@ def _read_parquet(path: Path) -> Entries:
             batch_rows = max(1, min(batch_rows, columns.num_rows * PARQUET_BYTES // max(size, 1)))
         for batch in file.iter_batches(batch_size=batch_rows, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
-            if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
-                raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
-            for row in range(batch.num_rows):
-                array = values[row].values.to_numpy(zero_copy_only=False)
-                yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
+            if keys.null_count:
+                raise FormatError("has a null value as a key: write a key", file=str(path))
+            for key, shape, numbers in zip(keys, shapes, values, strict=True):
+                read = functools.partial(_make_array, numbers, shape.as_py(), path)
+                yield key.as_py(), _read_or_return_error(read, path, key.as_py())
+
+
+def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
+    """Return the array of a row of a Parquet file, whose numbers are a scalar of pyarrow."""
+    if not numbers.is_valid or numbers.values.null_count or shape is None or None in shape:
+        raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
+    return np.array(numbers.values.to_numpy(zero_copy_only=False)).reshape(shape)
 
 
 def _check_columns(schema: Any, path: Path) -> None:
