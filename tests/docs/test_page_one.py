@@ -41,6 +41,10 @@ def test_commands_of_the_readme_run(commands: str, tmp_path: Path) -> None:
     assert sorted(io_ark.load_scp(str(scripts[0]))) == ["speech16k", "speech16k_b"]
 
 
+def test_the_two_commands_for_a_fresh_machine_are_named() -> None:
+    assert "`make demo`" in README and "`make test`" in README
+
+
 def test_there_are_commands_for_recipes_and_corpora() -> None:
     assert [block.split()[0] for block in COMMANDS] == ["compute-fbank-feats", "kaldi-compat"]
 
