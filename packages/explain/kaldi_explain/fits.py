@@ -107,8 +107,12 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
     A lower limit is also described by its distance from the maximum if that is 80 dB (``top_db`` of librosa).
     """
     (low, high), names = limits, []
-    if (low - mapped > tolerance).any():
-        distance = (mapped.max() - low) * np.ptp(features) / (np.ptp(mapped) or math.nan)
+    is_below = low - mapped > tolerance
+    if is_below.any():
+        # The slope of the map follows from two cells: the largest one, and one below the limit.
+        cells = [int(mapped.argmax()), int(is_below.argmax())]
+        logs, values = features.ravel()[cells], mapped.ravel()[cells]
+        distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
         is_usual = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
         names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_usual}")
     if (mapped - high > tolerance).any():

@@ -24,7 +24,7 @@ class Budget:
 
     def __init__(self, seconds_of_audio: float) -> None:
         settling = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
-        answering = float(np.clip(0.05 * seconds_of_audio, 0.16, 0.5))
+        answering = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
         self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0
