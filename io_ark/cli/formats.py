@@ -322,7 +322,7 @@ def _read_safetensors(path: Path) -> Entries:
 
 
 def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
-    """Return what ``read`` returns. Raise FormatError for a header or an entry that is invalid."""
+    """Call a function that reads a header or an entry. Raise FormatError if the header or the entry is invalid."""
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -210,7 +210,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
 def _find_right_values(difference: WrongResult) -> Cause | None:
     """Return a cause if all common frames have the right values: rounding errors, or a cause that is not reported.
 
-    The latter has no name. It is for a wrong number of frames, which has a cause of its own.
+    The latter has no name, because a wrong number of frames is reported already.
     """
     requested = difference.requested
     if requested is None or not difference.is_explained_by(requested):
