@@ -6,7 +6,7 @@ from kaldi_compat.functional.block_deltas import append_shifted_deltas
 from kaldi_compat.options.postprocessing import ShiftedDeltaOptions
 
 USAGE = """
-Appends shifted delta cepstra to features: the deltas at each frame and at several later frames.
+Appends shifted delta cepstra to features. These are the deltas at each frame and at several later frames.
 
 Usage: add-deltas-sdc [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  add-deltas-sdc scp:feats.scp ark:-

@@ -17,8 +17,9 @@ from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Converts alignments from transition-ids to phones: one integer for each phone, or each frame with --per-frame; or a
-phone and its number of frames with --write-lengths; or, with --ctm-output, a file of times.
+Converts alignments from transition-ids to phones. Writes one integer for each phone, or one for each frame with
+--per-frame. With --write-lengths, writes each phone and its number of frames. With --ctm-output, writes a file of
+times.
 
 Usage: ali-to-phones [options] <model> <alignments-rspecifier> (<phones-wspecifier>|<ctm-wxfilename>)
 e.g.:  ali-to-phones final.mdl "ark:gunzip -c ali.1.gz |" ark:-

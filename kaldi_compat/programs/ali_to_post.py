@@ -9,7 +9,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Converts alignments to posteriors: each frame has one entry, its integer with the weight 1.
+Converts alignments to posteriors. Each frame has one entry, its integer with the weight 1.
 
 Usage: ali-to-post [options] <alignments-rspecifier> <posteriors-wspecifier>
 e.g.:  ali-to-post ark:1.ali ark:1.post

@@ -5,7 +5,8 @@ from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Prints the numbers of phones, pdfs, transition-ids and transition-states of an acoustic model of any type.
+Prints the numbers of phones, pdfs, transition-ids and transition-states of an acoustic model. The model may have any
+type.
 
 Usage: am-info [options] <model>
 e.g.:  am-info final.mdl

@@ -13,7 +13,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
-Appends posteriors to features: one column per class, zero where a frame does not list the class.
+Appends posteriors to features. Each class becomes a column, which is zero where a frame does not list the class.
 
 Usage: append-post-to-feats [options] <feats-rspecifier> <posterior-rspecifier> <feats-wspecifier>
    or: append-post-to-feats [options] <feats-rxfilename> <posterior-rxfilename> <feats-wxfilename>

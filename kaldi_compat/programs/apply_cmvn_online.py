@@ -16,8 +16,8 @@ from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
 USAGE = """
-Normalizes the mean, and optionally the variance, of each frame by statistics of the frame and the frames before
-it, of earlier utterances of the speaker with --spk2utt, and of a corpus.
+Normalizes the mean, and optionally the variance, of each frame as in online decoding. The statistics come from the
+frame and the frames before it, from earlier utterances of the speaker with --spk2utt, and from a corpus.
 
 Usage: apply-cmvn-online [options] <global-cmvn-stats> <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp ark:-

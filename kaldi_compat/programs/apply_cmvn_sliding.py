@@ -14,8 +14,8 @@ from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, compute_sliding
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 USAGE = """
-Normalizes the mean, and optionally the variance, of each frame over a window that ends at the frame, or is centered on
-it with --center=true. Used in speaker recognition.
+Normalizes the mean, and optionally the variance, of each frame over a sliding window. The window ends at the frame, or
+is centered on it with --center=true. Used in speaker recognition.
 
 Usage: apply-cmvn-sliding [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-

@@ -16,8 +16,8 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Logs the similarity of two sets of features, per dimension and on average: 1 if they are identical, less otherwise. The
-exit status is 0 if the average reaches the threshold.
+Logs the similarity of two sets of features, per dimension and on average. The similarity is 1 if they are identical,
+and less otherwise. The exit status is 0 if the average reaches the threshold.
 
 Usage: compare-feats [options] <feats-rspecifier1> <feats-rspecifier2>
 e.g.:  compare-feats ark:1.ark ark:2.ark

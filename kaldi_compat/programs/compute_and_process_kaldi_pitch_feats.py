@@ -18,9 +18,9 @@ from kaldi_compat.programs.compute_kaldi_pitch_feats import (
 )
 
 USAGE = """
-Tracks the pitch of audio and computes features for speech recognition from it, as compute-kaldi-pitch-feats piped into
-process-kaldi-pitch-feats does. Can also simulate online decoding (--frames-per-chunk, --simulate-first-pass-online,
---recompute-frame).
+Tracks the pitch of audio and computes features for speech recognition from it. Does the same as
+compute-kaldi-pitch-feats piped into process-kaldi-pitch-feats. Can also simulate online decoding (--frames-per-chunk,
+--simulate-first-pass-online, --recompute-frame).
 
 Usage: compute-and-process-kaldi-pitch-feats [options] <wav-rspecifier> <feats-wspecifier>
 e.g.:  compute-and-process-kaldi-pitch-feats --simulate-first-pass-online=true --frames-per-chunk=10 \\

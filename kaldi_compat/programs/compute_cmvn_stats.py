@@ -22,8 +22,8 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Computes statistics for cepstral mean and variance normalization: of each utterance, of each speaker with --spk2utt, or
-of all utterances together if the output is a file.
+Computes statistics for cepstral mean and variance normalization. The statistics are those of each utterance, of each
+speaker with --spk2utt, or of all utterances together if the output is a file.
 
 Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stats-wxfilename>)
 e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp

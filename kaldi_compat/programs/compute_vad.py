@@ -9,7 +9,7 @@ from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import VadOptions
 
 USAGE = """
-Detects voiced frames for speaker recognition: writes a vector per utterance with 1 for voiced and 0 for unvoiced
+Detects voiced frames for speaker recognition. Writes a vector for each utterance, with 1 for voiced and 0 for unvoiced
 frames. A frame is voiced if enough of the frames around it have a log energy (the first column) above a threshold.
 
 Usage: compute-vad [options] <feats-rspecifier> <vad-wspecifier>

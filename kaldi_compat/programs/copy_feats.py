@@ -16,7 +16,7 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies features and optionally changes their format: text, binary or compressed; reads HTK and Sphinx files, too.
+Copies features and optionally changes their format to text, binary or compressed. Also reads HTK and Sphinx files.
 
 Usage: copy-feats [options] <feats-rspecifier> <feats-wspecifier>
    or: copy-feats [options] <feats-rxfilename> <feats-wxfilename>

@@ -12,7 +12,7 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Writes the features of each utterance to a file in HTK format, named after the utterance.
+Writes the features of each utterance to a file in HTK format. The file is named after the utterance.
 
 Usage: copy-feats-to-htk [options] <feats-rspecifier>
 e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp

@@ -9,7 +9,7 @@ from kaldi_compat.options.declaration import option
 from kaldi_compat.programs.copy_feats_to_htk import write_files
 
 USAGE = """
-Writes the features of each utterance to a file in Sphinx format, named after the utterance.
+Writes the features of each utterance to a file in Sphinx format. The file is named after the utterance.
 
 Usage: copy-feats-to-sphinx [options] <feats-rspecifier>
 e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp

@@ -11,7 +11,8 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies the indices of the Gaussians that were selected for each frame, best first; --n shortens the lists.
+Copies the indices of the Gaussians that were selected for each frame. The best Gaussian comes first, and --n shortens
+the lists.
 
 Usage: copy-gselect [options] <gselect-rspecifier> <gselect-wspecifier>
 e.g.:  copy-gselect --n=10 ark:1.gsel ark:2.gsel

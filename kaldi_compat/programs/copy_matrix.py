@@ -14,7 +14,7 @@ from kaldi_compat.options.base import as_float32, require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies matrices (features, transforms); optionally applies, in this order: scale, log, exp, softmax, power.
+Copies matrices, such as features and transforms. Optionally applies, in this order: scale, log, exp, softmax, power.
 
 Usage: copy-matrix [options] <matrix-rspecifier> <matrix-wspecifier>
    or: copy-matrix [options] <matrix-rxfilename> <matrix-wxfilename>

@@ -11,7 +11,7 @@ from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.
+Copies vectors, and optionally scales them or changes their dimension.
 
 Usage: copy-vector [options] <vector-rspecifier> <vector-wspecifier>
    or: copy-vector [options] <vector-rxfilename> <vector-wxfilename>

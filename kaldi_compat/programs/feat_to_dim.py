@@ -11,7 +11,8 @@ from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 
 USAGE = """
-Writes the dimension of the first utterance's features to a file or, given a wspecifier, a table of all dimensions.
+Writes the dimension of features. The output is a file with the dimension of the first utterance or, given a
+wspecifier, a table of the dimensions of all utterances.
 
 Usage: feat-to-dim [options] <feats-rspecifier> <dim-wxfilename>
    or: feat-to-dim [options] <feats-rspecifier> <dim-wspecifier>

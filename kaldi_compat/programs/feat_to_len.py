@@ -8,7 +8,8 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
-Writes a table of the number of frames of each utterance or, without a wspecifier, prints the total.
+Counts the frames of features. Writes a table of the number of frames of each utterance or, without a wspecifier,
+prints the total.
 
 Usage: feat-to-len [options] <feats-rspecifier> [<lengths-wspecifier>]
 e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths

@@ -9,7 +9,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Converts features to posteriors: each frame lists all dimensions with their values as weights.
+Converts features to posteriors. Each frame lists all dimensions with their values as weights.
 
 Usage: feat-to-post [options] <feats-rspecifier> <posteriors-wspecifier>
 e.g.:  feat-to-post scp:feats.scp ark:feats.post

@@ -9,8 +9,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import full_lda
 
 USAGE = """
-Appends to an LDA+MLLT matrix the missing rows of the full LDA matrix (est-lda --write-full-matrix), and writes the
-result and, given a fourth file, its inverse.
+Appends to an LDA+MLLT matrix the missing rows of the full LDA matrix. The full matrix comes from est-lda
+--write-full-matrix. Writes the result and, given a fourth file, its inverse.
 
 Usage: get-full-lda-mat [options] <lda-mllt-rxfilename> <full-lda-rxfilename> <full-lda-mllt-wxfilename>
                         [<inv-full-lda-mllt-wxfilename>]

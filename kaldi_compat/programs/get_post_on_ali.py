@@ -13,7 +13,8 @@ from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
 
 USAGE = """
-Writes, for each frame, the posterior of the integer that an alignment has there; 0 if the frame does not list it.
+Writes, for each frame, the posterior of the integer that an alignment has there. The posterior is 0 if the frame does
+not list the integer.
 
 Usage: get-post-on-ali [options] <posteriors-rspecifier> <alignments-rspecifier> <weights-wspecifier>
 e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark

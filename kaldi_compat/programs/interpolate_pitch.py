@@ -16,8 +16,8 @@ from kaldi_compat.pitch.interpolate import (
 )
 
 USAGE = """
-Fills gaps in (probability of voicing, pitch), where the pitch is 0: with a model of pitch movement, which also smooths
-the pitch, or with straight lines (--linear-interpolation).
+Fills gaps in pitch tracks, where the pitch is 0. The two columns are the probability of voicing and the pitch. Fills
+gaps with a model of pitch movement, which also smooths the pitch, or with straight lines (--linear-interpolation).
 
 Usage: interpolate-pitch [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:feats.ark

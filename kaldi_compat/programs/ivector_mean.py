@@ -20,7 +20,7 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Averages the vectors of the utterances of each speaker; given four arguments, writes the number of utterances, too.
+Averages the vectors of the utterances of each speaker. Given four arguments, also writes the numbers of utterances.
 Given two arguments, averages all vectors of a table and writes a file.
 
 Usage: ivector-mean [options] <spk2utt-rspecifier> <ivector-rspecifier> <ivector-wspecifier> [<num-utts-wspecifier>]

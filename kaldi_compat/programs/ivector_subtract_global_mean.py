@@ -14,7 +14,7 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Subtracts from each speaker vector of a table their mean, or, given three arguments, the mean in a file.
+Subtracts the mean of speaker vectors from each vector. Given three arguments, subtracts the mean in a file.
 
 Usage: ivector-subtract-global-mean [options] [<mean-rxfilename>] <ivector-rspecifier> <ivector-wspecifier>
 e.g.:  ivector-subtract-global-mean scp:ivectors.scp ark:-

@@ -9,7 +9,8 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
-Prints rows and columns of a matrix, separated by a tab; of a table, a line with key, rows and columns for each matrix.
+Prints the numbers of rows and columns of matrices. For a file, prints the two numbers, separated by a tab. For a
+table, prints a line with the key and the two numbers for each matrix.
 
 Usage: matrix-dim [options] (<matrix-rspecifier>|<matrix-rxfilename>)
 e.g.:  matrix-dim final.mat | cut -f 2

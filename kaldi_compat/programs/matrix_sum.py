@@ -7,7 +7,8 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Adds up matrices: those of one key in several tables, all matrices of one table, or those in several files.
+Adds up matrices. These are the matrices of each key in several tables, all matrices of one table, or the matrices in
+several files.
 
 Usage: matrix-sum [options] <rspecifier1> [<rspecifier2> ...] <wspecifier>
    or: matrix-sum [options] <rspecifier> <wxfilename>

@@ -9,7 +9,7 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.block_cmvn import compute_statistics
 
 USAGE = """
-Adds up the rows of each matrix of a table and writes the table of the sums.
+Adds up the rows of each matrix of a table. Writes a table of the sums.
 
 Usage: matrix-sum-rows [options] <matrix-rspecifier> <vector-wspecifier>
 e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec

@@ -11,8 +11,8 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies normalization statistics. Sets the given dimensions to zero mean and unit variance, so that they will not be
-normalized; or converts the statistics to means and variances.
+Changes normalization statistics. Sets the given dimensions to zero mean and unit variance, so that they will not be
+normalized, or converts the statistics to means and variances.
 
 Usage: modify-cmvn-stats [options] [<fake-dims>] <stats-rspecifier> <stats-wspecifier>
 e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-

@@ -11,7 +11,7 @@ from kaldi_compat.cli.posteriors import PosteriorOptions, make_posterior_matrix,
 from kaldi_compat.cli.program import ERROR_STATUS, program
 
 USAGE = """
-Converts posteriors to features: one column per class, zero where a frame does not list the class.
+Converts posteriors to features. Each class becomes a column, which is zero where a frame does not list the class.
 
 Usage: post-to-feats [options] <posterior-rspecifier> <feats-wspecifier>
    or: post-to-feats [options] <posterior-rxfilename> <feats-wxfilename>

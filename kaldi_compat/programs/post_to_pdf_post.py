@@ -20,7 +20,7 @@ from kaldi_compat.cli.orders import find_collisions
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Converts posteriors of transition-ids to posteriors of pdfs: adds up the weights of each pdf.
+Converts posteriors of transition-ids to posteriors of pdfs. Adds up the weights of each pdf.
 
 Usage: post-to-pdf-post [options] <model> <posteriors-rspecifier> <posteriors-wspecifier>
 e.g.:  post-to-pdf-post final.mdl ark:- ark:-

@@ -8,7 +8,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Adds up the posteriors of each frame to a weight, for instance after weight-silence-post.
+Computes a weight for each frame, the sum of its posteriors. Used, for example, after weight-silence-post.
 
 Usage: post-to-weights [options] <posteriors-rspecifier> <weights-wspecifier>
 e.g.:  post-to-weights ark:nosil.post ark:weights.ark

@@ -8,8 +8,9 @@ from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_ragged
 
 USAGE = """
-Computes features for speech recognition from (probability of voicing, pitch) without gaps: the log odds of voicing, and
-the smoothed log pitch minus its moving mean. Use interpolate-pitch to fill gaps.
+Computes features for speech recognition from pitch tracks without gaps. The two columns of the input are the
+probability of voicing and the pitch. The features are the log odds of voicing, and the smoothed log pitch minus its
+moving mean. Use interpolate-pitch to fill gaps.
 
 Usage: process-pitch-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:feats.ark

@@ -13,8 +13,8 @@ from kaldi_compat.functional.columns import select_columns
 from kaldi_compat.options.base import require
 
 USAGE = """
-Selects dimensions of features, similar to the Unix command cut: comma-separated indices from 0 and ranges, which may
-be descending.
+Selects dimensions of features, similar to the Unix command cut. A selection has comma-separated indices from 0 and
+ranges, which may be descending.
 
 Usage: select-feats [options] <selection> <feats-rspecifier> <feats-wspecifier>
 e.g.:  select-feats 0,24-22,3-12 scp:feats.scp ark,scp:selected.ark,selected.scp

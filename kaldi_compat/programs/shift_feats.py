@@ -12,7 +12,7 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Shifts features in time, keeping the number of frames: the first or last frame is repeated.
+Shifts features in time. The first or last frame is repeated, so that the number of frames stays the same.
 
 Usage: shift-feats [options] <feats-rspecifier> <feats-wspecifier>
    or: shift-feats [options] <feats-rxfilename> <feats-wxfilename>

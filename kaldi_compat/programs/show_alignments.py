@@ -15,7 +15,8 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
-Prints alignments in readable form: the transition-ids of each phone in brackets, and below them the phone.
+Prints alignments in readable form. A line has the transition-ids of each phone in brackets, and the next line has the
+phones.
 
 Usage: show-alignments [options] <phones.txt> <model> <alignments-rspecifier>
 e.g.:  show-alignments phones.txt final.mdl ark:1.ali

@@ -15,8 +15,8 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.libm import expf
 
 USAGE = """
-Prints the transition-states and transition-ids of a model in readable form; given a third file, with the counts of
-their pdfs.
+Prints the transition-states and transition-ids of a model in readable form. Given a third file, also prints the counts
+of their pdfs.
 
 Usage: show-transitions [options] <phones.txt> <model> [<occs-rxfilename>]
 e.g.:  show-transitions phones.txt 1.mdl 1.occs

@@ -11,7 +11,7 @@ from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Keeps every n-th frame of features; with a negative n, repeats each frame -n times.
+Keeps every n-th frame of features. With a negative n, repeats each frame -n times.
 
 Usage: subsample-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subsample-feats --n=2 ark:- ark:-

@@ -16,7 +16,8 @@ from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Copies the features of some utterances: the first n, those in a list, or those not in a list.
+Copies the features of some utterances. These are the first n utterances, the utterances in a list, or the utterances
+that are not in a list.
 
 Usage: subset-feats [options] <feats-rspecifier> <feats-wspecifier>
 e.g.:  subset-feats --n=10 ark:- ark:-

@@ -22,7 +22,7 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Adds up two sets of posteriors for each utterance; --scale2=-1 gives their difference.
+Adds up two sets of posteriors for each utterance. --scale2=-1 gives their difference.
 
 Usage: sum-post [options] <posteriors-rspecifier1> <posteriors-rspecifier2> <posteriors-wspecifier>
 e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post

@@ -18,9 +18,9 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it
-has one more. The transform is that of each utterance, of its speaker with --utt2spk, or the same for all utterances if
-the first argument is a file.
+Applies a transform, such as LDA, MLLT or fMLLR, to features. The transform is linear if it has as many columns as the
+features, and affine if it has one more. The transform is that of each utterance, of its speaker with --utt2spk, or the
+same for all utterances if the first argument is a file.
 
 Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>) <feats-rspecifier> <feats-wspecifier>
 e.g.:  transform-feats final.mat scp:feats.scp ark:-

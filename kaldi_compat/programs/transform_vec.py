@@ -13,8 +13,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import multiply_vectors
 
 USAGE = """
-Applies a transform (LDA, PCA) to vectors, such as i-vectors: linear if it has as many columns as the vectors
-have elements, affine if it has one more.
+Applies a transform, such as LDA or PCA, to vectors, such as i-vectors. The transform is linear if it has as many
+columns as the vectors have elements, and affine if it has one more.
 
 Usage: transform-vec [options] <transform-rxfilename> <vector-rspecifier> <vector-wspecifier>
 e.g.:  transform-vec lda.mat scp:ivectors.scp ark:-

@@ -6,7 +6,8 @@ from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.declaration import option
 
 USAGE = """
-Adds up vectors: those of one key in several tables, all vectors of one table, or those in several files.
+Adds up vectors. These are the vectors of each key in several tables, all vectors of one table, or the vectors in
+several files.
 
 Usage: vector-sum [options] <rspecifier1> [<rspecifier2> ...] <wspecifier>
    or: vector-sum [options] <rspecifier> <wxfilename>
