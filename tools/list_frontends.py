@@ -108,12 +108,12 @@ def format_settings(presets: list[Preset]) -> str:
             for field in dataclasses.fields(preset.options)
             if getattr(preset.options, field.name) != field.default and field.name != "dither"
         ]
-        before = "mean of the clip subtracted, then " * preset.subtract_clip_mean
+        mean = ", after the mean of the clip is subtracted" * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
         frames = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0) or "frames"
         shape = f"({frames}, {count_columns(preset.options, preset.steps)})"
-        settings = f"{before}{preset.sample_scale:g} | {feature} | {steps} | {shape}"
+        settings = f"{preset.sample_scale:g}{mean} | {feature} | {steps} | {shape}"
         names_of_settings.setdefault(settings, []).append(f"`{preset.name}`")
     lines += [f"| {', '.join(names)} | {settings} |" for settings, names in names_of_settings.items()]
     lines += [
@@ -133,7 +133,9 @@ def format_settings(presets: list[Preset]) -> str:
         for note in preset.notes:
             names.setdefault(note, []).append(f"`{preset.name}`")
     notes = [f"- {', '.join(presets_of_note)}: {note}" for note, presets_of_note in names.items()]
-    return "\n".join([*lines, *(["", "Notes on the presets:", "", *notes] if notes else []), ""])
+    own = any("your own preset" in note for note in notes)
+    heading = "Notes on the presets" + " ([how to write your own](index.md#your-own-presets))" * own + ":"
+    return "\n".join([*lines, *(["", heading, "", *notes] if notes else []), ""])
 
 
 def measure_differences(preset: Preset) -> tuple[float, float]:
@@ -160,24 +162,20 @@ def group_ill_conditioned(presets: list[Preset]) -> dict[str, list[str]]:
 def format_differences(presets: list[Preset]) -> str:
     """Return the section with the measured differences."""
     compared = {preset.name: sum(shape[0] > 0 for shape, _ in reference(preset.name).values()) for preset in presets}
-    constant = [f"{clip} ({', '.join(names)})" for clip, names in group_ill_conditioned(presets).items()]
+    constant = [f"{clip}: {', '.join(names)}" for clip, names in group_ill_conditioned(presets).items()]
     paragraph = (
         "The table shows the largest and the mean absolute difference between the input that the preset computes and "
-        "the input that the model's own code computes. There are ten recordings: speech, silence, speech with a DC "
-        "offset, clipped speech, quiet speech, noise, speech that was recorded at 8 kHz and resampled to 16 kHz, and "
-        "recordings of 20 ms, of one frame and of 30 s. "
+        "the input that the model's own code computes, in up to seven frames of each of ten recordings: speech, quiet "
+        "speech, clipped speech, speech with a DC offset, speech that was resampled from 8 kHz to 16 kHz, noise, "
+        "silence, and recordings of 20 ms, of one frame and of 30 s. "
     )
     for preset in presets:
         if preset.sampling_rate != 16000:
             paragraph += f"`{preset.name}` takes their samples as audio of {preset.sampling_rate / 1000:g} kHz. "
-    if min(compared.values()) < len(clips()):
-        paragraph += "Recordings that the model's own code refuses, or from which it computes no frames, are left out. "
-    if constant:
-        paragraph += (
-            "Recordings for which the model's own code divides by zero or by rounding errors are also left out: "
-            f"{', '.join(constant)}. "
-        )
-    paragraph += "The differences were measured with NumPy arrays, in up to seven frames of each recording."
+    reasons = ["refuses it or computes no frames"] * (min(compared.values()) < len(clips()))
+    reasons += [f"divides by zero or by rounding errors ({'; '.join(constant)})"] * bool(constant)
+    if reasons:
+        paragraph += f"A recording is left out if the model's own code {', or '.join(reasons)}."
     lines = [
         "## Differences from the models' own code",
         "",
