@@ -20,7 +20,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 # The tests that `make test` skips because they are costly or a library is not installed, one on a line.
 SKIPPED := $(VENV)/skipped.txt
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 .PHONY: demo test test-rest test-all test-product lint types unit quick generate docs wheels clean
 
