@@ -20,7 +20,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 # The tests that `make test` skips because they are costly or a library is not installed, one on a line.
 SKIPPED := $(VENV)/skipped.txt
-PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 .PHONY: demo test test-rest test-all test-product lint types unit quick generate docs wheels clean
 
@@ -39,12 +39,12 @@ test-rest: $(VENV)/test-all.stamp
 test-all: test
 	$(MAKE) test-rest
 
-# The quick tests of io_ark and kaldi_compat, without those of packages/.
+# For daily work: the quick tests of io_ark and kaldi_compat, without those of the pages and of packages/.
 test-product: lint
 	@$(MAKE) --no-print-directory -j 2 types quick
 
 quick: $(VENV)/test.stamp
-	$(PYTEST) --skip-costly tests
+	$(PYTEST) --skip-costly -m 'not slow and not sweep' tests/io_ark tests/kaldi_compat tests/docs/test_examples.py::test_docstrings $(wildcard tests/test_*.py)
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

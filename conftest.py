@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sysconfig
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 STARTED_IN = os.getcwd()
+# Tests run the programs of this environment, whether it is activated or not.
+os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
 COSTLY = "The test is costly."  # Reason of the tests that --skip-costly skips.
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
 

@@ -215,7 +215,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
-    with _block_interrupts(), _explain_pickling(job):
+    with postpone_interrupts(), _explain_pickling(job):
         process.start()
     theirs.close()
     listening.close()
@@ -247,14 +247,27 @@ def refuse_start_in_worker(job: Job) -> None:
 
 
 @contextlib.contextmanager
-def _block_interrupts() -> Iterator[None]:
-    """Block ^C in processes that are started within this block. The parent receives and handles ^C afterwards."""
+def postpone_interrupts() -> Iterator[None]:
+    """Block ^C in processes that are started within this block, and handle ^C in this process after the block.
+
+    A blocked signal may still reach this process through another thread, such as one of BLAS, so that the main thread
+    has to postpone its handler, too.
+    """
     resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
+    handler = signal.getsignal(signal.SIGINT)
+    is_handled_here = callable(handler) and threading.current_thread() is threading.main_thread()
+    received: list[tuple[Any, ...]] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if is_handled_here:
+        signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
     try:
         yield
     finally:
+        if is_handled_here:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if received and callable(handler):
+            handler(*received[0])
 
 
 def _receive_messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:

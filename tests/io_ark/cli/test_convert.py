@@ -620,6 +620,7 @@ def killed_at(number: int, arguments: list[str]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["npy", "npz", "tar", "safetensors"])
 def test_target_is_old_or_new_after_a_kill_at_any_call(name: str, ark: Ark) -> None:
     target = TARGETS[name]
@@ -798,6 +799,7 @@ def other_values(name: str = "new.ark") -> dict[str, np.ndarray]:
     return values
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["o.jsonl", pytest.param("o.jsonl.gz", marks=pytest.mark.costly)])
 def test_manifest_and_arrays_are_old_or_new_after_a_kill_at_any_call(name: str, ark: Ark) -> None:
     pytest.importorskip("lhotse")
@@ -836,7 +838,7 @@ def test_interrupted_conversion_leaves_the_old_manifest_and_its_arrays(
     assert not list(Path().glob("*first*"))
 
 
-@pytest.mark.parametrize("step", ["move_arrays", "put_in_place", "kill"])
+@pytest.mark.parametrize("step", ["move_arrays", "put_in_place", pytest.param("kill", marks=pytest.mark.sweep)])
 def test_failed_conversion_keeps_equal_arrays_that_another_manifest_names(
     step: str, monkeypatch: pytest.MonkeyPatch, ark: Ark
 ) -> None:

@@ -22,6 +22,8 @@ from io_ark.data_dir import directories, scripts, stage
 from io_ark.data_dir.scripts import Ended, run_data_command
 from io_ark.data_dir.stage import Printer, Stage, locked
 
+pytestmark = pytest.mark.sweep
+
 CODE = "import sys; from io_ark.data_dir.scripts import run_data_command; sys.exit(run_data_command(sys.argv[1:]))"
 KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, 128 + signal.SIGTERM, 128 + signal.SIGHUP)
 

@@ -5,6 +5,7 @@ Where Kaldi's scripts lose data without a word, ours end with an error that name
 
 from __future__ import annotations
 
+import functools
 import json
 import lzma
 import os
@@ -34,6 +35,7 @@ UNSTABLE = re.compile(
 )
 
 
+@functools.cache
 def cases() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lzma.decompress(OUTPUTS.read_bytes()).splitlines()]
 
@@ -129,6 +131,7 @@ def test_scripts_differ_from_kaldis(
 SMALL_CHUNKS = {"line_chunks.CHUNK_BYTES": 40}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", params(9))
 def test_results_change_in_small_chunks(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from io_ark.errors import FormatError, OpenError, TruncatedError
@@ -187,8 +187,9 @@ def test_errors_have_file_and_offset(tmp_path: Path) -> None:
 @given(
     lines=st.lists(st.sampled_from([b"", b"a", b"bc d", b"x" * 5000]), max_size=6),
     ended=st.booleans(),
-    trickle=st.integers(1, 9000),
+    trickle=st.integers(50, 9000),
 )
+@example(lines=[b"", b"a", b"bc d", b"x" * 5000], ended=True, trickle=1)
 def test_lines_equal_pythons_split(lines: list[bytes], ended: bool, trickle: int) -> None:
     data = b"\n".join(lines) + (b"\n" if ended else b"")
     expected = data.split(b"\n")

@@ -164,6 +164,7 @@ def read_on(step: Step, interrupt: Interrupt) -> str:
         seen.append(key)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupted_reader_does_not_end_early(way: str) -> None:

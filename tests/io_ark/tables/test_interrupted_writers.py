@@ -128,6 +128,7 @@ def check(kind: str, wspecifier: str, steps: Any) -> bool:
 TABLES = ["ark:o.ark", "ark,f:o.ark", "ark,scp:o.ark,o.scp", "ark,scp,f:o.ark,o.scp"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full", "interrupted"])
 @pytest.mark.parametrize(("kind", "steps"), [("matrix", entries), ("matrix", blocks), ("int", numbers)])
 @pytest.mark.parametrize("wspecifier", [*TABLES, "scp:w.scp", "ark:| cat > o.ark"])
@@ -148,6 +149,7 @@ def test_failed_write_is_an_error_of_close_whichever_byte_it_is(
     assert count > 40
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("kind", "steps"), [("matrix", entries), ("matrix", blocks), ("int", numbers)])
 @pytest.mark.parametrize("wspecifier", ["ark:o.ark", "ark,scp,f:o.ark,o.scp"])

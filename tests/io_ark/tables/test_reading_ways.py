@@ -97,6 +97,7 @@ def test_number_of_text_that_arrives_in_two_pieces(kind: str, text: bytes, tmp_p
             assert not name.startswith("stream") or way(data, kind, tmp_path) == (entries, error), (step, name)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("table", range(len(SMALL)))
 def test_table_cut_off_at_any_byte(table: int, tmp_path: Path) -> None:
     kind, data = SMALL[table]

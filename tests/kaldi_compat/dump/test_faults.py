@@ -16,6 +16,8 @@ from tests.support.dump_data import dump, make_data, results
 from tests.support.faults import at_call
 from tests.support.resources import list_open_files
 
+pytestmark = pytest.mark.sweep
+
 OPTIONS = ("--shard-utterances=2", "--cmvn=speaker,global")
 KILLED = 137
 

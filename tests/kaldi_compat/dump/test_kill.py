@@ -16,6 +16,8 @@ import pytest
 
 from tests.support.dump_data import archive_bytes, dump, edited, left_by_a_dead_process, make_data
 
+pytestmark = pytest.mark.sweep
+
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 
 

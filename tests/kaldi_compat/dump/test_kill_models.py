@@ -17,6 +17,8 @@ from kaldi_compat.dump.cli import main
 from tests.support.dump_data import archive_bytes, keys_of
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
+pytestmark = pytest.mark.sweep
+
 MODEL = '''
 import numpy as np
 

@@ -23,6 +23,8 @@ SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal
 MODULE = """
 import numpy as np
 
+pytestmark = pytest.mark.sweep
+
 
 def two(audio):
     return {{"wide": [np.float32(each[:4000].reshape(-1, 4)) * {0} for each in audio],
