@@ -16,7 +16,7 @@ from functools import partial
 from typing import Literal, TypeVar, cast
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from io_ark.blocks import Wave, WaveInfo
@@ -244,7 +244,8 @@ class WaveDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read, or a segment cannot be cut.
-        AudioError: the audio cannot be resampled, or has several channels and ``channel`` is None.
+        AudioError: the audio cannot be resampled, has several channels and ``channel`` is None, or has a different
+            sampling rate than ``feature``.
         KaldiCompatError: features and targets differ in length by more than the tolerance.
 
     >>> from kaldi_compat import Fbank, NoiseAndReverberation, SpecAugment, WaveDataset
@@ -291,7 +292,7 @@ class WaveDataset(_KeyedDataset):
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
         check_functions(augment=augment, feature=feature)
-        self._augment, self._feature = augment, feature
+        self._augment, self._feature, self._feature_rate = augment, feature, _find_feature_rate(feature)
         if segments is None and os.path.isfile(inside := find_file(wav, "segments")) and inside != wav:
             segments = inside
         wav = find_script(find_file(wav, "wav.scp"))
@@ -333,6 +334,11 @@ class WaveDataset(_KeyedDataset):
         if rates is not None:
             resampled = resample_waveform(samples.astype(np.float32), *rates)
             samples = resampled.round().clip(-32768, 32767).astype(np.int16)
+        if self._feature_rate not in (None, rate):
+            raise AudioError(
+                f"{key}: the audio has a rate of {rate:g} Hz, but the features need {self._feature_rate:g} Hz: pass "
+                f"sample_frequency={self._feature_rate:g} to resample the audio, or features for its rate"
+            )
         audio = to_writable_tensor(samples)
         audio = audio if self._augment is None else self._augment(audio, rate)
         return audio if self._feature is None else self._feature(audio)
@@ -424,6 +430,17 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
         if 0 <= (length := type_of(text)) < math.inf:
             return length
     raise FormatError(f"expected the length of the utterance, found {text!r}", file=file, key=key)
+
+
+def _find_feature_rate(feature: Transform | None) -> float | None:
+    """Return the sampling rate in Hz of the first module that computes features, or None if no module names a rate."""
+    for module in feature.modules() if isinstance(feature, nn.Module) else ():
+        rate = getattr(module, "sampling_rate", None) or getattr(
+            getattr(module, "options", None), "sample_frequency", None
+        )
+        if rate is not None:
+            return float(rate)
+    return None
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from kaldi_explain.grading import Scorecard, conform
 
 Doubles = npt.NDArray[np.float64]
 
@@ -148,40 +145,18 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 
-# Where the mistakes, or such differences, have been met: a repository and its issue or pull request, or its file.
-MET = {
-    "samples in -1 to 1": "pytorch/audio#400, lhotse-speech/lhotse#14, csukuangfj/kaldifeat#66",
-    "Hamming window": "modelscope/FunASR `wav_frontend.py`, which does not use the default of torchaudio",
-    "Hann window": "wenet-e2e/wenet#2320",
-    "periodic Hann window": "Blaizzy/mlx-audio#920, tensorflow/tensorflow#25451",
-    "periodic Hamming window": "nussl/nussl#25",
-    "no preemphasis": "RicherMans/CED#9, csukuangfj/kaldifeat#111",
-    "DC offset not removed": "RicherMans/CED#9",
-    "triangular filters in Hz": "wenet-e2e/wenet#2320, huggingface/transformers#26182, kaldi-asr/kaldi#1808",
-    "edges of mel bins rounded to bins of an FFT with one more point": "jameslyons/python_speech_features `base.py`",
-    "symmetric triangular filters, as wide as their left half": "speechbrain/speechbrain `processing/features.py`",
-    "frames as long as the FFT": "librosa and torch.stft with `center=False`",
-    "lowest frequency of 0 Hz": "RicherMans/CED#9",
-    "highest frequency of 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
-    "1e-6 added before the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
-    "audio reflected at its ends": "csukuangfj/kaldifeat#116",
-    "frames centered in reflected audio": "csukuangfj/kaldi-native-fbank#65, DemisEom/SpecAugment#12",
-    "frames of 32 ms": "RicherMans/CED#9",
-    "64 mel bins": "RicherMans/CED#9",
-    "FFT of 400 points": "csukuangfj/kaldifeat#111",
-}
 PAGE = Path(__file__).parents[3] / "docs" / "wrong_numbers.md"
-HEAD = "| mistake | public code | answer of `explain` | wrong vectors of level 1 |\n| --- | --- | --- | --- |\n"
+HEAD = "| mistake | answer of `explain` |\n| --- | --- |\n"
 
 
-def row(name: str, card: Scorecard) -> str:
-    """Return the row of a mistake in the page's table, by the scorecard of level 1."""
-    wrong, count = card.counts()[1]["wrong"], len(card.results)
-    met = re.sub(r"([\w-]+/[\w-]+)#(\d+)", r"[\1#\2](https://github.com/\1/issues/\2)", MET.get(name, ""))
-    return f"| {name} | {met} | {', '.join(f'`{words}`' for words in MISTAKES[name][1])} | {wrong} of {count} |\n"
+def table() -> str:
+    """Return the rows of the page's table: each mistake, and the words by which explain names it."""
+    answers = {name: ", ".join(f"`{word}`" for word in words) for name, (_, words) in MISTAKES.items()}
+    return "".join(f"| {name} | {answer} |\n" for name, answer in answers.items())
 
 
 if __name__ == "__main__":
-    rows = [row(name, conform(port_with(**options), level=1, explain=False)) for name, (options, _) in MISTAKES.items()]
     before, _, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
-    PAGE.write_text(before + HEAD + "".join(rows) + after[after.index("\n\n") + 1 :], encoding="utf-8")
+    rows = after.splitlines(keepends=True)
+    count = next((i for i, line in enumerate(rows) if not line.startswith("|")), len(rows))
+    PAGE.write_text(before + HEAD + table() + "".join(rows[count:]), encoding="utf-8")

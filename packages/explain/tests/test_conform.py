@@ -16,7 +16,7 @@ from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_explain import conform_command
 from kaldi_explain.causes import WrongResult, find_causes
 from kaldi_explain.grading import CHECKOUT, Vector, conform, vectors
-from packages.explain.tests.port import MISTAKES, PAGE, filters, port_with, row, window_of
+from packages.explain.tests.port import MISTAKES, filters, port_with, window_of
 
 Array = np.ndarray[Any, Any]
 OURS: dict[str, Any] = {
@@ -59,7 +59,6 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     card = conform(port_with(**options), level=1, explain=False)
     assert not card.passed
     assert card.counts()[1]["wrong"] > 8
-    assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m packages.explain.tests.port writes it"
 
 
 QUICK = ("hamming window", "triangles in Hz")

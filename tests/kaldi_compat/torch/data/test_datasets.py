@@ -31,6 +31,7 @@ from kaldi_compat.torch.data.sampling import BucketBatchSampler
 from kaldi_compat.torch.data.spec_augment import SpecAugment
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.resample import resample_waveform
+from kaldi_compat.torch.frontend import Frontend
 from tests.support.data_directory import KEYS
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.
@@ -333,6 +334,25 @@ def test_a_segment_of_one_channel_is_that_of_the_whole_recording(big_endian: boo
         found = item.input.numpy()
         assert (found.dtype, found.shape) == (part.dtype, part.shape)
         np.testing.assert_array_equal(found, part)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [Fbank(dither=0.0), torch.nn.Sequential(Fbank(dither=0.0), torch.nn.Identity()), Frontend.from_preset("zipformer")],
+    ids=["feature", "sequence", "front end"],
+)
+def test_audio_whose_rate_is_not_that_of_the_features_is_refused(feature: Any, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(-1000, 1000, (1, 8000)).astype(np.int16)
+    io_ark.save(f"{tmp_path}/a.wav", Wave(8000.0, noise))
+    (tmp_path / "wav.scp").write_text(f"a {tmp_path}/a.wav\n")
+    message = "a: the audio has a rate of 8000 Hz, but the features need 16000 Hz: pass sample_frequency=16000"
+    with pytest.raises(AudioError, match=message):
+        WaveDataset(tmp_path / "wav.scp", feature=feature)[0]
+    with pytest.raises(AudioError, match="a rate of 12000 Hz"):
+        WaveDataset(tmp_path / "wav.scp", feature=feature, sample_frequency=12000)[0]
+    resampled = WaveDataset(tmp_path / "wav.scp", sample_frequency=16000)[0].input
+    data = WaveDataset(tmp_path / "wav.scp", feature=feature, sample_frequency=16000, speeds=(1.0,))
+    assert torch.equal(data[0].input, feature(resampled))
 
 
 def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:
