@@ -36,7 +36,7 @@ class Implementation:
     Attributes:
         name: name of the library.
         version: version or commit that is scored.
-        note: purpose of the library, if it was not made to compute Kaldi's numbers.
+        note: remark on the library, which follows "This library" on the page.
         others: causes of differences that explain does not name, from reading the source and the arrays.
         compute: adapter for :func:`kaldi_explain.conform`, or None if ``command`` runs the library.
         command: command line for ``kaldi-compat conform``.
@@ -481,19 +481,22 @@ def list_implementations() -> list[Implementation]:
         ("kaldi-compat: programs", lambda: get_version("kaldi-compat"), "", programs),
         *c_header(),
         ("kaldi-native-fbank", lambda: get_version("kaldi_native_fbank"), "", kaldi_native_fbank),
-        ("kaldifeat", lambda: get_commit(os.environ["KALDIFEAT"]), "was compiled with -O1", kaldifeat),
+        ("kaldifeat", lambda: get_commit(os.environ["KALDIFEAT"]), "", kaldifeat),
         ("kaldi-native-fbank, C port (ThirdLetterC)", lambda: os.environ["KNF_C_VERSION"], "",
          load_native_fbank_port(os.environ.get("KNF_C", ""))),
         ("kaldi-native-fbank, Rust port (RustedBytes)", lambda: os.environ["KNF_RUST_VERSION"], "",
          load_native_fbank_port(os.environ.get("KNF_RUST", ""))),
         ("knf, C (rouseabout)", lambda: os.environ["KNF_ROUSEABOUT_VERSION"], "supports only the options of icefall's "
          "models", knf),
-        ("torchaudio.compliance.kaldi", lambda: get_version("torchaudio"), "", torchaudio),
-        ("lhotse", lambda: get_version("lhotse"), "", lhotse),
+        ("torchaudio.compliance.kaldi", lambda: get_version("torchaudio"), "refuses audio that is shorter than a frame",
+         torchaudio),
+        ("lhotse", lambda: get_version("lhotse"), "ends with an error in nearly all computations of MFCCs with "
+         "use_energy=True, which is Kaldi's default", lhotse),
         ("transformers: audio_utils", lambda: get_version("transformers"), "", transformers),
         ("transformers.js", lambda: os.environ["TRANSFORMERS_JS_VERSION"], "",
          ("node", os.environ.get("TRANSFORMERS_JS", ""), "{list.json}")),
-        ("paddleaudio.compliance.kaldi", lambda: get_commit(f"{sources}/PaddleSpeech"), "", paddleaudio),
+        ("paddleaudio.compliance.kaldi", lambda: get_commit(f"{sources}/PaddleSpeech"), "refuses audio that is "
+         "shorter than a frame", paddleaudio),
         ("onnx-asr: ONNX graphs", lambda: get_version("onnx-asr"), "has two graphs with fixed options", onnx_asr),
         ("VBx: features.py", lambda: get_commit(f"{sources}/VBx"), "follows HTK: values below 1 are replaced by 1 "
          "before the logarithm", vbx),

@@ -25,6 +25,7 @@ from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
 MAX_CAUSES = 4  # Number of causes that are listed for each implementation.
+MAX_ERROR_LENGTH = 100  # Number of characters of an error that are printed.
 HEAD = """\
 # Scorecard of other implementations
 
@@ -32,12 +33,12 @@ This page shows how close other libraries come to Kaldi's features and archives,
 from the [conformance kit](conformance.md), whose test vectors contain the output of Kaldi's programs. A difference is
 not always a mistake: some libraries, such as librosa, define the features differently.
 
-The columns of the table are the levels of the kit. For example, the cell "478 of 484 (3)" means that the library
-supports 484 test vectors of the level, that 478 of its results are
+The columns of the table are the [levels](conformance.md#what-does-the-kit-test) of the kit. For example, the cell "478
+of 484 (3)" means that the library supports 484 test vectors of the level, that 478 of its results are
 [correct](conformance.md#how-to-read-the-scorecard), and that 3 results are equal to Kaldi's output. A library does not
-support a vector with an option that its interface lacks. A vector whose options the library accepts, but refuses when
-it runs, counts as wrong. An empty cell means that the library supports no vector of the level. Names such as
-ThirdLetterC are owners of GitHub repositories.
+support a vector if its interface lacks one of the options. If the library ends with an error, the result counts as
+wrong. An empty cell means that the library supports no vector of the level. Names such as ThirdLetterC are owners of
+GitHub repositories.
 
 """
 DIFFERENCES = """\
@@ -56,11 +57,17 @@ All results of the following implementations are correct:
 FOOT = """\
 ## How to repeat the tests
 
-Install kaldi-compat, [kaldi-explain](../packages/explain/README.md) and the kit from a checkout: `pip install -e . -e
-./packages/explain ./reference_data/conformance`. The command `python -m benchmarks.conformance.score` then tests all
-implementations that are available, and replaces this page by their results. The docstring of
-`benchmarks/conformance/score.py` explains how to make all implementations available. To test your own implementation,
-see [Check an implementation](conformance.md).
+Run the following commands in a checkout. The first command installs kaldi-compat,
+[kaldi-explain](../packages/explain/README.md) and the kit. The second command tests all implementations that are
+available, and prints this page with their results. Without `--print`, it replaces the page:
+
+```sh
+pip install -e . -e ./packages/explain ./reference_data/conformance
+python -m benchmarks.conformance.score --print
+```
+
+The docstring of `benchmarks/conformance/score.py` explains how to make all implementations available. To test your own
+implementation, see [Check an implementation](conformance.md).
 """
 Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 
@@ -89,7 +96,8 @@ def list_differences(implementation: Implementation, card: Scorecard) -> list[Di
         differences.append((f"{len(unlisted)} more {noun}", count, unlisted[0].vectors[0]))
     failed = [result for result in card.results if result.grade == "failed"]
     if failed:
-        why = failed[0].why.partition("\n")[0][:100].strip()
+        line = failed[0].why.partition("\n")[0]
+        why = line[:MAX_ERROR_LENGTH].strip() + "..." * (len(line) > MAX_ERROR_LENGTH)
         differences.append((f"the library ends with an error: `{why}`", len(failed), failed[0].vector.id))
     return differences
 

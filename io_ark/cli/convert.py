@@ -195,6 +195,9 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
                 raise
         else:
             numbers = None if hasattr(value, "duration") else entry.numbers
+            if entry.single and numbers is not None:
+                advice = "load it in Python with io_ark.load, or write it to a table"
+                raise FormatError(f"is a single object without a key: {advice}", file=entry.where)
             yield entry.key, value if entry.error is not None or numbers is None else numbers
 
 

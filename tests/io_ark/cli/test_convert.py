@@ -237,6 +237,14 @@ def test_single_npy_file_is_refused_with_advice(source: str, target: str, ark: A
     assert not Path(target).exists()
 
 
+@pytest.mark.parametrize("target", ["o.npz", "o.csv", "o.ark", "o/"])
+def test_single_array_without_a_key_is_refused_with_advice(target: str, ark: Ark) -> None:
+    io_ark.save("final.mat", np.eye(2, dtype=np.float32))
+    advice = "is a single object without a key: load it in Python with io_ark.load, or write it to a table"
+    assert ark(f"convert final.mat {target}", status=2).err == f"ark: final.mat: {advice}\n"
+    assert not Path(target).exists()
+
+
 @pytest.mark.parametrize("name", ["o.pt", "o.pkl", "o.arrow", "o.mat", "o.ark.gz", "o.PT", "o.wav"])
 def test_ending_of_an_unsupported_format_is_refused(name: str, ark: Ark) -> None:
     said = ark(f"convert feats.scp {name}", 2).err
