@@ -167,7 +167,7 @@ def section(number: int, case: Case, explanation: Explanation | str) -> str:
         silence = f"\n| absolute difference in digital silence | {difference_in_silence(case):.2g} on average |"
     return f"""## {number}. {case.title}
 
-| item | this port |
+| item | value |
 |---|---|
 | the port computes | {case.serves} |
 | training computes | {case.training} (preset `{case.preset}`) |
