@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from io_ark.specifier import is_url
 from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
 from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_conf_flags, get_feature_flags
@@ -132,6 +133,8 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
     feature, *places = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
+    for url in filter(is_url, places):
+        raise UsageError(f"{url} is a URL, but a dump needs local folders: name a local folder")
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:
         name = overridden[0].name

@@ -295,12 +295,13 @@ class _Pretrained:
             raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut the audio into segments")
         options |= {} if self.max_samples else {"padding": True}
         options |= {"sampling_rate": rate, "return_tensors": "pt"}
-        if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
-            tensors = dict(self.processor(list(audio), **options))
-        else:  # Feature extractors round differently in a batch, because their sums include the padding.
-            alone = [self.processor([samples], **options) for samples in audio]
-            rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
-            tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
+        with torch.autocast("cpu", enabled=False):  # Feature extractors compute on the CPU, and not in half precision.
+            if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
+                tensors = dict(self.processor(list(audio), **options))
+            else:  # Feature extractors round differently in a batch, because their sums include the padding.
+                alone = [self.processor([samples], **options) for samples in audio]
+                rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
+                tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
         mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:
             width, lengths = mask.shape[-1], mask.sum(-1).reshape(-1).tolist()

@@ -76,12 +76,7 @@ CASES = (
         {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center",
         ("snip_edges=False", "high_freq=-400.0", "minus the mean of each column")),
     Case(
-        "Rust, speaker models of WeSpeaker", WESPEAKER,
-        "Povey's window", "a Hamming window", {}, "wespeaker", "center",
-        ("preset campplus|fbank(num_mel_bins=80); minus the",)),
-    Case(
-        "NumPy, speaker models of WeSpeaker",
-        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`",
+        "Rust and NumPy (two ports), speaker models of WeSpeaker", f"{WESPEAKER}, `wespeaker/bin/infer_onnx.py:47`",
         "Povey's window", "a Hamming window", {}, "wespeaker", "center",
         ("preset campplus|fbank(num_mel_bins=80); minus the",)),
     Case(
@@ -167,7 +162,7 @@ def section(number: int, case: Case, explanation: Explanation | str) -> str:
         silence = f"\n| absolute difference in digital silence | {difference_in_silence(case):.2g} on average |"
     return f"""## {number}. {case.title}
 
-| item | this port |
+| item | value |
 |---|---|
 | the port computes | {case.serves} |
 | training computes | {case.training} (preset `{case.preset}`) |

@@ -144,6 +144,22 @@ def test_labels_vectors_and_half_precision(data: Path, tmp_path: Path) -> None:
     assert_close(arrays(data / "feats.scp")["spk0-utt000"], states["spk0-utt000"], tolerance=0.1)
 
 
+@pytest.mark.parametrize("name", ["ast", "parakeet", "w2v-bert", "wavlm", "whisper"])
+def test_half_precision_does_not_change_the_inputs_of_the_model(tmp_path: Path, name: str) -> None:
+    from kaldi_compat.dump.options import DumpOptions
+    from kaldi_compat.torch.extractors import inference, open_pretrained
+
+    made = open_pretrained(DumpOptions(transformers=str(save_tiny(name, tmp_path / name))), "cpu")
+    samples = [(audio(count, seed=count).reshape(-1) / 32768).astype(np.float32) for count in (9000, 16000)]
+    inputs = []
+    for dtype in ("float32", "bfloat16"):
+        with inference("cpu", dtype, 1):
+            inputs.append(made.make_inputs(samples, "attention_mask", return_attention_mask=True).tensors)
+    assert inputs[0].keys() == inputs[1].keys()
+    for key, tensor in inputs[0].items():
+        torch.testing.assert_close(inputs[1][key], tensor, rtol=0, atol=0)
+
+
 def test_resume_with_another_model_is_refused(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("hubert", tmp_path / "m")
     kaldi_compat.dump(data, transformers=folder, nj=1)
