@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.errors import ArkError
 from io_ark.signals import delay_signals
+from io_ark.specifier import is_url
 
 try:
     import fcntl
@@ -446,10 +447,12 @@ def _iterate_link_targets(folder: str) -> Iterator[str]:
 def refuse_target(target: str, *sources: str) -> None:
     """Raise DataDirError if a target cannot be written, or if writing it would change a source. Nothing is changed.
 
-    A target must not be a source, contain a source, contain a file to which a link of a source leads, be a folder of a
+    A target must not be a URL or a source, contain a source, contain a file to which a link of a source leads, be a folder of a
     source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a directory in which
     all data files can be replaced.
     """
+    if is_url(target):
+        raise DataDirError("is a URL: choose a local directory", target)
     real = os.path.realpath(target)
     here = next(_iterate_identities(real), None)
     for source in sources:
