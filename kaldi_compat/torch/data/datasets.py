@@ -433,14 +433,14 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
 
 
 def _find_feature_rate(feature: Transform | None) -> float | None:
-    """Return the sampling rate in Hz of the first module that computes features, or None if no module names a rate."""
-    for module in feature.modules() if isinstance(feature, nn.Module) else ():
-        rate = getattr(module, "sampling_rate", None) or getattr(
-            getattr(module, "options", None), "sample_frequency", None
-        )
-        if rate is not None:
-            return float(rate)
-    return None
+    """Return the sampling rate in Hz of the audio that a module expects, or None if it names none."""
+    while isinstance(feature, nn.Sequential) and feature:
+        feature = feature[0]  # A module that resamples may come before the features.
+    if not isinstance(feature, nn.Module):
+        return None
+    options = getattr(feature, "options", None)
+    rate = getattr(feature, "sampling_rate", None) or getattr(options, "sample_frequency", None)
+    return None if rate is None else float(rate)
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:

@@ -19,7 +19,8 @@ class FeaturesOnDevice:
     """Iterable over batches of features, which are computed on a device from batches of audio.
 
     Workers read and pad audio. The process of the model computes the features on the device of the model. If the batch
-    has seeds, the random numbers for dithering and masks depend on the seeds of its utterances.
+    has seeds, the random numbers for dithering and masks depend on the seeds of its utterances. A batch does not name
+    the sampling rate of its audio, so pass the rate of ``feature`` to the data set as ``sample_frequency``.
 
     Args:
         loader: batches of audio, such as a ``DataLoader`` of a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.

@@ -355,6 +355,18 @@ def test_audio_whose_rate_is_not_that_of_the_features_is_refused(feature: Any, t
     assert torch.equal(data[0].input, feature(resampled))
 
 
+class Twice(torch.nn.Module):
+    def forward(self, audio: torch.Tensor) -> torch.Tensor:
+        return audio.repeat_interleave(2)
+
+
+def test_module_that_resamples_takes_audio_of_another_rate_than_the_features(tmp_path: Path) -> None:
+    io_ark.save(f"{tmp_path}/a.wav", Wave(8000.0, np.ones((1, 8000), np.int16)))
+    (tmp_path / "wav.scp").write_text(f"a {tmp_path}/a.wav\n")
+    feature = torch.nn.Sequential(Twice(), Fbank(dither=0.0))
+    assert WaveDataset(tmp_path / "wav.scp", feature=feature)[0].input.shape == (98, 23)
+
+
 def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:
     for options in ({}, {"sample_frequency": 16000}, {"sample_frequency": 22050}, {"segments": corpus / "segments"}):
         data = WaveDataset(corpus / "wav.scp", **options)  # type: ignore[arg-type]
