@@ -365,6 +365,14 @@ def test_audio_without_frames_has_no_last_buffered_frame(samples: int) -> None:
         assert not fbank.is_last_frame(-1)
 
 
+def test_only_buffered_frame_is_the_last_one() -> None:
+    for library in (knf, original()):
+        fbank = library.OnlineNemoFbank(library.NemoFbankOptions())
+        fbank.accept_waveform(16000, [0.0] * 160)
+        fbank.input_finished()
+        assert (fbank.num_frames_ready, fbank.is_last_frame(0)) == (1, True)
+
+
 def test_mel_banks_are_computed_without_torch() -> None:
     use = "from kaldi_standins.kaldi_native_fbank import MelBanks; MelBanks()"
     output_of(f"import sys; {use}; assert 'torch' not in sys.modules")
