@@ -7,6 +7,7 @@ Needs perl, bash, awk, sox, and the programs wav-to-duration, feat-to-len and wa
 
 from __future__ import annotations
 
+import argparse
 import json
 import lzma
 import os
@@ -68,10 +69,13 @@ def run(utils: Path, seed: int) -> dict[str, object]:
 
 def main() -> None:
     """Write the file."""
-    utils, count = Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else COUNT
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("utils", type=Path, help="folder of Kaldi's scripts")
+    parser.add_argument("count", type=int, nargs="?", default=COUNT, help="number of directories")
+    arguments = parser.parse_args()
     with ThreadPoolExecutor(2) as threads:
         cases = []
-        for case in threads.map(lambda seed: run(utils, seed), range(count)):
+        for case in threads.map(lambda seed: run(arguments.utils.resolve(), seed), range(arguments.count)):
             cases.append(case)
             print(case["seed"], flush=True)
     text = "".join(json.dumps(case) + "\n" for case in cases)
