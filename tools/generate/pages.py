@@ -47,8 +47,9 @@ def counts() -> dict[str, int]:
     """Return the counts that pages state. A key is a pattern of the words that follow the number on a page."""
     reference, folder = ROOT / "reference_data", DOCS / "migrating"
     kit = [json.loads(path.read_text())["vectors"] for path in (reference / "conformance").glob("level-*.json")]
-    functions, _, scripts = (folder / "repositories.md").read_text().partition("## Scripts")
-    rows = re.findall(r"^\| \[([^]]+)\]", functions, flags=re.M)
+    stated = re.search(r"(\d+) functions of (\d+) .*? (\d+) scripts", (folder / "repositories.md").read_text())
+    assert stated is not None, "repositories.md does not state its counts"
+    functions, repositories, scripts = map(int, stated.groups())
     return {
         r"programs(?: of Kaldi|, `| with Kaldi)": len(list_compared_programs()),
         r"of Kaldi's scripts": len(SCRIPTS),
@@ -56,9 +57,9 @@ def counts() -> dict[str, int]:
         r"(?:test )?vectors (?:that|from) Kaldi": sum(map(len, kit)),
         r"(?:presets of|published models)": len(list_presets()),
         r"(?:types of objects|kinds\b)": len(typing.get_args(io_ark.Kind)),
-        r"functions of \d+ (?:public )?repositories": len(rows),
-        r"(?:public )?repositories(?:, such|\s+and \d+)": len(set(rows)),
-        r"(?:of their )?scripts run": len(re.findall(r"^\| \[", scripts, flags=re.M)),
+        r"functions of \d+ (?:public )?repositories": functions,
+        r"(?:public )?repositories(?:, such|\s+and \d+)": repositories,
+        r"(?:of their )?scripts run": scripts,
     }
 
 

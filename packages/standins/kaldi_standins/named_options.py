@@ -127,7 +127,9 @@ def make_options_class(
     meanings = "".join(f"    {field}: {meaning}.\n" for field, _, _, meaning in fields)
     module = f"{base.__module__.rpartition('.')[0]}.options"
     body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
-    return dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
+    made: Any = dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
+    made.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # help() and tests of the originals read it.
+    return made
 
 
 def make_fields(

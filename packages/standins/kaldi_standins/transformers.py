@@ -189,4 +189,5 @@ def drop_in(extractor: Extractor) -> Extractor:
         raise OptionError(f"{type(extractor).__name__} has no stand-in: pass one of {', '.join(_CLASSES)}")
     settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
     replaced: Extractor = kind(**settings)
+    vars(replaced).update(vars(extractor))  # Phi-4-multimodal's frequencies are stored only in its mel filters.
     return replaced

@@ -2,7 +2,7 @@
 
 What version 1.23 returned is stored (tests/support/native_fbank_forms.py); where the original is installed, its
 behaviour is compared, too. Its own tests run over these names outside the repository: see
-docs/migrating/kaldi_native_fbank.md.
+docs/migrating/repositories.md.
 """
 
 from __future__ import annotations
@@ -109,6 +109,13 @@ def test_names_that_are_no_options_are_refused_as_in_the_original() -> None:
         assert str(library.MelBanksOptions.from_dict({"num_bins": 80.0, "bins": 3, "norm": 3})).count("80") == 1
         with pytest.raises(TypeError):
             library.MelBanksOptions.from_dict(None)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_constructors_describe_all_options(name: str) -> None:
+    described = getattr(knf, name).__init__.__doc__
+    for field in getattr(knf, name).__dataclass_fields__:
+        assert f"{field}:" in described
 
 
 def test_groups_of_options_are_copied() -> None:
@@ -347,6 +354,23 @@ def test_buffered_features_cannot_go_back() -> None:
         for first, count in ((4, 1), (36, 2), (-1, 1)):
             with pytest.raises(ValueError):
                 fbank.get_frames(first, count)
+
+
+@pytest.mark.parametrize("samples", [0, 79])
+def test_audio_without_frames_has_no_last_buffered_frame(samples: int) -> None:
+    for library in (knf, original()):
+        fbank = library.OnlineNemoFbank(library.NemoFbankOptions())
+        fbank.accept_waveform(16000, [0.0] * samples)
+        fbank.input_finished()
+        assert not fbank.is_last_frame(-1)
+
+
+def test_only_buffered_frame_is_the_last_one() -> None:
+    for library in (knf, original()):
+        fbank = library.OnlineNemoFbank(library.NemoFbankOptions())
+        fbank.accept_waveform(16000, [0.0] * 160)
+        fbank.input_finished()
+        assert (fbank.num_frames_ready, fbank.is_last_frame(0)) == (1, True)
 
 
 def test_mel_banks_are_computed_without_torch() -> None:

@@ -181,3 +181,9 @@ def test_settings_of_configurations() -> None:
 )
 def test_default_settings_differ_from_the_preset(name: str, preset: str) -> None:
     assert read_fbank_settings({"feature_extractor_type": name}).options == Preset.of(preset).feature_options
+
+
+def test_drop_in_keeps_the_frequencies_of_phi4_multimodal() -> None:
+    theirs = transformers.Phi4MultimodalFeatureExtractor(mel_max_frequency=7000)
+    inputs = [extractor(speech()[0], sampling_rate=16000) for extractor in (ours.drop_in(theirs), theirs)]
+    assert_same(*inputs)

@@ -245,6 +245,11 @@ def test_single_array_without_a_key_is_refused_with_advice(target: str, ark: Ark
     assert not Path(target).exists()
 
 
+def test_single_recording_is_refused_by_what_it_is(ark: Ark) -> None:
+    io_ark.save("one.wav", io_ark.Wave(8000.0, np.ones((1, 8000), np.int16)))
+    assert ark("convert one.wav o.npz", status=2).err.startswith("ark: one.wav: is not an array: audio 8000 Hz")
+
+
 @pytest.mark.parametrize("name", ["o.pt", "o.pkl", "o.arrow", "o.mat", "o.ark.gz", "o.PT", "o.wav"])
 def test_ending_of_an_unsupported_format_is_refused(name: str, ark: Ark) -> None:
     said = ark(f"convert feats.scp {name}", 2).err

@@ -153,7 +153,7 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "a part of the source": (lambda: "{source}/split1/1", "belongs to the source"),
     "a part that is not there": (lambda: "{source}/split8utt/3", "belongs to the source"),
     "a link to a part": (lambda: links(part_a=f"{A}/split1/1", part_b=f"{B}/split1/1") or "part_{name}", "belongs to"),
-    "a URL": (lambda: "s3://bucket/out", "is a URL"),
+    "a URL": (lambda: "gs://bucket/out", "is a URL"),
     "a file": (lambda: "file", "is not a directory"),
     "a folder within a file": (lambda: "file/out", "is not a directory"),
     "a link to nothing": (lambda: links(dangling="nowhere") or "dangling", "is not a directory"),

@@ -16,9 +16,9 @@ import io_ark
 from kaldi_compat.dump.cli import main
 from tests.support.dump_data import archive_bytes, keys_of
 
-MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 pytestmark = pytest.mark.sweep
 
+MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 MODEL = '''
 import numpy as np
 

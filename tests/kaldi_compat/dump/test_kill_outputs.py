@@ -17,13 +17,13 @@ from io_ark.cli.ark import main as ark
 from kaldi_compat.dump.cli import main as dump
 from tests.support.dump_data import make_data
 
+pytestmark = pytest.mark.sweep
+
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 ARK = "import sys; from io_ark.cli.ark import main; sys.exit(main(sys.argv[1:]))"
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 MODULE = """
 import numpy as np
-
-pytestmark = pytest.mark.sweep
 
 
 def two(audio):

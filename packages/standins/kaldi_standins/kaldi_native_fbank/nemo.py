@@ -85,7 +85,7 @@ class OnlineNemoFbank:
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if this is the last frame of the audio, which has ended."""
-        return self._finished and frame == self.num_frames_ready - 1
+        return self._finished and 0 <= frame == self.num_frames_ready - 1
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
         """Add a chunk of audio (T,).

@@ -76,7 +76,6 @@ class Call:
         unlike: recordings whose values differ, and why.
         tolerance: largest difference that rounding makes, relative to values above 1.
         root: folder of the checkout where the file finds modules of its own; without it, these are empty.
-        programs: the function runs Kaldi's programs, ours in both processes: it takes one turn in each pair of these.
     """
 
     file: str
@@ -87,7 +86,6 @@ class Call:
     unlike: Mapping[str, str] = field(default_factory=dict)
     tolerance: float = 1e-3
     root: str | None = None
-    programs: bool = False
 
     @property
     def name(self) -> str:

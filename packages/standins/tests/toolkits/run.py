@@ -1,7 +1,7 @@
-"""Run the call sites with the originals and with ours, each in a process of its own, and write the table.
+"""Compare the results of the call sites with the originals and with the stand-ins, each in its own process.
 
-``python -m packages.standins.tests.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository
-in repositories.py, and PYTHON is what scripts.py asks for. ``--check NAMES`` compares results only.
+``python -m packages.standins.tests.toolkits.run --sources DIR NAMES``: DIR holds a checkout of each repository in
+repositories.py, and NAMES are regular expressions that select call sites.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,21 +24,12 @@ from typing import Any
 import numpy as np
 
 from kaldi_standins.replace import make_environment
-from packages.standins.tests.toolkits import scripts
 from packages.standins.tests.toolkits.calls import CALLS
 from packages.standins.tests.toolkits.manifest import Call, Recording, load
-from packages.standins.tests.toolkits.repositories import REPOSITORIES
+from packages.standins.tests.toolkits.page import LIBRARIES
 from tests.support.frontend_audio import clips
 
 ROOT = Path(__file__).parents[4]
-PAGE = ROOT / "docs" / "migrating" / "repositories.md"
-# A call is measured in turns of a process with the originals and one with ours, for a time of each recording. Calls
-# whose times are close are measured again in new processes: where these lay their memory changes times by a tenth.
-TURNS, SECONDS = 4, 0.005
-CLOSE, REPEATED = 1.5, 2
-# glibc returns large memory to the system or keeps it, as its earlier use happened to be; here it keeps it in both.
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
-LIBRARIES = ("torchaudio", "kaldi_native_fbank", "kaldifeat", "kaldiio", "kaldi_io")
 
 
 def recordings() -> dict[str, tuple[int, Any]]:
@@ -129,7 +119,7 @@ def prepare_process(sources: Path) -> None:
 
 
 def child(sources: Path) -> None:
-    """Answer what the other process asks for: the results of a call, by its number, or its times ("seconds")."""
+    """Answer the requests of the other process, which are numbers of calls, with the results of the calls."""
     import soundfile
 
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -140,23 +130,17 @@ def child(sources: Path) -> None:
         for i, (name, (rate, pcm)) in enumerate(recordings().items()):
             soundfile.write(f"{folder}/{i}.wav", pcm.T, rate, subtype="PCM_16")
             made.append(Recording(name, rate, pcm, f"{folder}/{i}.wav"))
-        compute, given = None, made
         while True:
             try:
-                asked = pickle.load(requests)
+                call = CALLS[pickle.load(requests)]
             except EOFError:
                 return
-            if asked == "seconds":
-                reply: Any = {each.name: seconds(compute, each) for each in given}
+            try:
+                compute = load(call, sources)
+            except (Exception, SystemExit) as error:
+                reply: Any = f"{call.name} cannot be loaded: {type(error).__name__}: {error}"
             else:
-                call = CALLS[asked]
-                try:
-                    compute = load(call, sources)
-                except (Exception, SystemExit) as error:
-                    reply = f"{call.name} cannot be loaded: {type(error).__name__}: {error}"
-                else:
-                    reply = {each.name: result(compute, each) for each in made if each.rate == 16000 or call.any_rate}
-                    given = [each for each in made if "arrays" in reply.get(each.name, ())]
+                reply = {each.name: result(compute, each) for each in made if each.rate == 16000 or call.any_rate}
             pickle.dump(reply, replies)
             replies.flush()
 
@@ -175,18 +159,6 @@ def result(compute: Any, recording: Any) -> dict[str, Any]:
         return {"error": ["Untested"], "text": f"a result without values: {[type(part).__name__ for part in parts]}"}
     described = [(type(part).__name__, str(part.dtype), tuple(part.shape), steps(part)) for part in parts]
     return {"arrays": [np.asarray(part) for part in parts], "types": described}
-
-
-def seconds(compute: Any, recording: Any) -> float:
-    """Return the best time of a turn."""
-    best, begun = float("inf"), time.process_time()
-    with np.errstate(all="ignore"):
-        compute(recording)  # memory that the other measurement has returned is taken again
-        while best == float("inf") or time.process_time() - begun < SECONDS:
-            begin = time.process_time()
-            compute(recording)
-            best = min(best, time.process_time() - begin)
-    return best
 
 
 def steps(part: Any) -> tuple[int, ...]:
@@ -218,81 +190,6 @@ def compare(call: Call, theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[f
     return largest, wrong
 
 
-Pair = tuple[dict[str, Any], dict[str, Any]]  # results of calls by the originals, and by ours
-
-
-def totals(pairs: Sequence[Pair], name: str) -> tuple[list[float], ...]:
-    """Return a call's time for all recordings that are computed, of the originals and of ours, by pair of processes."""
-    have = [pair for pair in pairs if name in pair[0]]
-    computed = [each for each in have[0][0][name] if all("seconds" in found[name][each] for found in have[0])]
-    if not computed:
-        return [], []
-    return tuple([sum(pair[which][name][each]["seconds"] for each in computed) for pair in have] for which in (0, 1))
-
-
-def is_within_noise(theirs: Sequence[float], ours: Sequence[float]) -> bool:
-    """Return True for costs that differ by less than the costs of the same code in several processes differ."""
-    best = sorted((min(theirs), min(ours)))
-    return best[1] - best[0] <= max(max(each) - min(each) for each in (theirs, ours))
-
-
-def is_close(pairs: Sequence[Pair], name: str) -> bool:
-    """Return True for a call whose costs are nearer to each other than CLOSE."""
-    theirs, ours = totals(pairs, name)
-    return bool(theirs and ours) and max(*theirs, *ours) < CLOSE * min(*theirs, *ours)
-
-
-def shown(costs: tuple[list[float], ...], scale: float, digits: int) -> str:
-    """Return two cells of the table."""
-    mark = "≈ " * (
-        is_within_noise(*costs) and f"{min(costs[0]) * scale:.{digits}f}" != f"{min(costs[1]) * scale:.{digits}f}"
-    )
-    return " | ".join(f"{mark}{min(each) * scale:.{digits}f}" for each in costs)
-
-
-def rows(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
-    """Yield the library and the row of each call."""
-    for call in CALLS:
-        if call.name not in pairs[0][0]:
-            continue
-        name, _, path = call.file.partition("/")
-        owner, commit = REPOSITORIES[name]
-        expected, results = (found[call.name] for found in pairs[0])
-        largest, wrong = compare(call, expected, results)
-        computed = [each for each in expected if "arrays" in expected[each] and "arrays" in results[each]]
-        if not computed:
-            print(f"{call.name} is left out: {next(iter(expected.values()))['text']}")
-            continue
-        yield (
-            call.library,
-            f"| [{owner}/{name}](https://github.com/{owner}/{name}) {commit} | `{path}` | `{call.function}` | "
-            f"{'; '.join(wrong) or f'{largest:.0e}'} | {shown(totals(pairs, call.name), 1e3, 2)} |",
-        )
-
-
-def measured(numbers: Sequence[int], sources: Path) -> Pair:
-    """Return the results of calls by a process with the originals and one with ours, which take turns."""
-    found: Pair = ({}, {})
-    with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(started(sources, variables)) for variables in ({}, make_environment(LIBRARIES))
-        ]
-        for number in numbers:
-            replies = [ask(process, number) for process in processes]
-            wrong = [reply for reply in replies if isinstance(reply, str)]
-            if wrong:
-                print(*wrong, sep="\n")
-                continue
-            for turn in range(1 if CALLS[number].programs else TURNS):
-                for which in (0, 1) if turn % 2 else (1, 0):
-                    for name, cost in ask(processes[which], "seconds").items():
-                        known = replies[which][name]
-                        known["seconds"] = min(cost, known.get("seconds", cost))
-            for each, reply in zip(found, replies, strict=True):
-                each[CALLS[number].name] = reply
-    return found
-
-
 def check(numbers: Sequence[int], sources: Path) -> str | None:
     """Print how far each call is from the originals; return the names of those that differ by more than they may."""
     wrong_calls = []
@@ -314,7 +211,7 @@ def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
     """Start a process that computes, with these variables."""
     memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
     path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
-    surroundings = {**os.environ, **variables, **memory, **MALLOC, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    surroundings = {**os.environ, **variables, **memory, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "packages.standins.tests.toolkits.run", "--sources", str(sources), "--child"]
     with subprocess.Popen(
         command, env=surroundings, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -323,36 +220,18 @@ def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
         process.stdin.close()
 
 
-def ask(process: Any, request: int | str) -> Any:
-    """Return a process's answer."""
-    pickle.dump(request, process.stdin)
+def ask(process: Any, number: int) -> Any:
+    """Return the results of a call in a process."""
+    pickle.dump(number, process.stdin)
     process.stdin.flush()
     return pickle.load(process.stdout)
 
 
-HEADER = """| repository | file | function | difference | original, ms | stand-in, ms |
-| --- | --- | --- | --- | --- | --- |"""
-
-
-def page(calls: Sequence[tuple[str, str]], scripts: Sequence[str]) -> str:
-    """Return the page of the libraries and rows of calls, and of the rows of scripts."""
-    template = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    repositories = {row.split("]")[0] for _, row in calls}
-    counts = {"repositories": len(repositories), "calls": len(calls), "scripts": len(scripts)}
-    tables = []
-    for library in LIBRARIES:
-        lines = [f"### {library}", "", HEADER, *(row for name, row in calls if name == library)]
-        tables.append("\n".join(lines))
-    return template.format(**counts, calls_tables="\n\n".join(tables), scripts_table="\n".join(scripts))
-
-
 def main() -> None:
-    """Run both processes, and write the page."""
+    """Compare the selected calls, and fail if a call differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, required=True)
-    parser.add_argument("--bare", help="an interpreter without the originals; needed for the page")
     parser.add_argument("--child", action="store_true")
-    parser.add_argument("--check", action="store_true", help="compare results only, and fail if a call differs")
     parser.add_argument("names", nargs="*", help="regular expressions for repository/path:function; all by default")
     given = parser.parse_args()
     if given.child:
@@ -361,16 +240,7 @@ def main() -> None:
     chosen = [
         i for i, call in enumerate(CALLS) if not given.names or any(re.search(name, call.name) for name in given.names)
     ]
-    if given.check:
-        raise SystemExit(check(chosen, given.sources) if chosen else "no such call")
-    pairs = [measured(chosen, given.sources)]
-    close = [i for i in chosen if CALLS[i].name in pairs[0][0] and is_close(pairs, CALLS[i].name)]
-    pairs += [measured(close, given.sources) for _ in range(REPEATED)]
-    lines = list(rows(pairs))
-    print("\n".join(row for _, row in lines))
-    if given.bare and not given.names:
-        PAGE.write_text(page(lines, list(scripts.rows(given.sources, given.bare))), encoding="utf-8")
-        print(f"{len(lines)} calls in {PAGE}")
+    raise SystemExit(check(chosen, given.sources) if chosen else "no such call")
 
 
 if __name__ == "__main__":
