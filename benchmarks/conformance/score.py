@@ -58,8 +58,8 @@ FOOT = """\
 ## How to repeat the tests
 
 Run the following commands in a checkout. The first command installs kaldi-compat,
-[kaldi-explain](../packages/explain/README.md) and the kit. The second command tests all implementations that are
-available, and prints this page with their results. Without `--print`, it replaces the page:
+[kaldi-explain](../packages/explain/README.md) and the kit. The second command tests the implementations that are
+available, and prints this page with only their results. Without `--print`, it replaces the page:
 
 ```sh
 pip install -e . -e ./packages/explain ./reference_data/conformance
