@@ -171,7 +171,8 @@ def format_differences(presets: list[Preset]) -> str:
     )
     for preset in presets:
         if preset.sampling_rate != 16000:
-            paragraph += f"For `{preset.name}`, the same samples are used as audio of {preset.sampling_rate / 1000:g} kHz. "
+            rate = f"{preset.sampling_rate / 1000:g} kHz"
+            paragraph += f"For `{preset.name}`, the same samples are used as audio of {rate}. "
     reasons = ["refuses it or computes no frames"] * (min(compared.values()) < len(clips()))
     reasons += [f"divides by zero or by rounding errors ({'; '.join(constant)})"] * bool(constant)
     if reasons:
