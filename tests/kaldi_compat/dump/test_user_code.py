@@ -428,9 +428,9 @@ def test_one_closed_file_of_the_guard_is_an_error(number: int) -> None:
 BLOCKED = """
 import signal
 from multiprocessing import resource_tracker
-from kaldi_compat.dump.workers import _block_interrupts
+from kaldi_compat.dump.workers import postpone_interrupts
 
-with _block_interrupts():
+with postpone_interrupts():
     resource_tracker.getfd()  # Starting a process calls this, which starts the tracker.
     assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
