@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import python
-from tools.generate.packages import sources
+from tools.generate.packages import PRODUCT, module_names, sources
 
 ROOT = Path(__file__).resolve().parents[1]
 # https://docs.python.org/3/library/unix.html, and what is in os and signal on POSIX systems only.
@@ -32,17 +32,14 @@ for name in ("sched_getaffinity", "posix_fadvise", "preadv", "pipe2"):
     if hasattr(os, name):
         delattr(os, name)
 """
-IMPORT_ALL = """
-import importlib, pkgutil
-import io_ark, kaldi_compat
+IMPORT_ALL = f"""
+import importlib
 optional = ("triton", "torch", "lhotse", "ray")
-for package in (io_ark, kaldi_compat):
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not found.name.endswith(("._native", ".transformers")):
-            try:
-                importlib.import_module(found.name)
-            except ModuleNotFoundError as error:
-                assert error.name in optional, (found.name, error)
+for name in {module_names(PRODUCT)}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        assert error.name in optional, (name, error)
 print("all imported")
 """
 USE = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
-import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 import io_ark
 import kaldi_compat
-from tools.generate.packages import PACKAGES, folder
+from tools.generate.packages import PACKAGES, module_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,16 +29,6 @@ PAGES = [
 OPTIONAL = ("lhotse", "matplotlib", "onnxruntime", "transformers", "triton")
 
 
-def modules() -> list[str]:
-    """Return the names of all modules of all packages."""
-    return [
-        name
-        for package in PACKAGES
-        for _, name, _ in pkgutil.walk_packages([str(folder(package))], f"{package}.")
-        if not name.endswith(("__main__", "._native"))  # the C libraries are no extension modules
-    ]
-
-
 def skip_without_libraries(subject: str, text: str) -> None:
     """Skip the examples of a text that is about a library, or imports one, that is not installed."""
     for package in ("kaldi_explain", "kaldi_standins"):
@@ -50,7 +39,7 @@ def skip_without_libraries(subject: str, text: str) -> None:
             pytest.importorskip(library)
 
 
-@pytest.mark.parametrize("name", modules())
+@pytest.mark.parametrize("name", module_names(PACKAGES))
 def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         module = importlib.import_module(name)

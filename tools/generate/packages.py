@@ -25,3 +25,18 @@ def sources(packages: Iterable[str] = PACKAGES, pattern: str = "*.py") -> Iterat
     """Yield the files of packages whose names match a pattern, sorted within each package."""
     for package in packages:
         yield from sorted(folder(package).rglob(pattern))
+
+
+def module_names(packages: Iterable[str] = PACKAGES) -> list[str]:
+    """Return the names of all modules of packages, none of which is imported for this.
+
+    >>> "kaldi_compat.torch.frontend" in module_names(PRODUCT), "kaldi_compat" in module_names(PRODUCT)
+    (True, True)
+    """
+    names = []
+    for package in packages:
+        for path in sources([package]):
+            *parents, name = path.relative_to(folder(package)).with_suffix("").parts
+            if name != "__main__":
+                names.append(".".join([package, *parents, *([] if name == "__init__" else [name])]))
+    return names
