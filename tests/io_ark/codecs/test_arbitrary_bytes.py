@@ -20,6 +20,8 @@ from io_ark.streams.source import BytesSource, Source, StreamSource
 from io_ark.text import parse_integer
 from tests.support.codec_samples import BINARY_ONLY, samples
 
+pytestmark = pytest.mark.sweep
+
 logging.getLogger("io_ark").addHandler(logging.NullHandler())
 SAMPLES = samples()
 SETTINGS = settings(max_examples=400, deadline=None)

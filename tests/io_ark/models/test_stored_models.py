@@ -220,6 +220,7 @@ def test_false_count_takes_memory(name: str) -> None:
             read_any(BytesSource(data[:start] + b"\xff\xff\xff\x7f" + data[start + 4 :]))
 
 
+@pytest.mark.sweep
 def test_truncated_mixtures_of_an_acoustic_model_are_read() -> None:
     data = (OTHER_MODELS / "mono.mdl").read_bytes()
     for length in range(data.index(b"<DIMENSION>") + 1, len(data) - 1):

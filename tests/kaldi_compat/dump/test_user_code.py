@@ -128,6 +128,7 @@ def dumped(root: Path, act: str, where: str, *arguments: str) -> subprocess.Comp
     )  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("act", ACTS)
 def test_act_in_a_call_is_named(tmp_path: Path, act: str) -> None:
     data = module_data(tmp_path, 4)
@@ -138,6 +139,7 @@ def test_act_in_a_call_is_named(tmp_path: Path, act: str) -> None:
     assert not (data / "feats.scp").exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("where", ["import", "construction", "trial"])
 @pytest.mark.parametrize("act", ["sys.exit(0)", "os._exit(0)", "os.chdir('/')", "sys.stderr.close()", "raise Custom"])
 def test_act_at_the_start_is_named(tmp_path: Path, act: str, where: str) -> None:
@@ -149,6 +151,7 @@ def test_act_at_the_start_is_named(tmp_path: Path, act: str, where: str) -> None
     assert not (data / "log").exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("act", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)", "raise Custom"])
 def test_act_in_one_of_two_workers_is_named(tmp_path: Path, act: str) -> None:
     module_data(tmp_path, 4)
@@ -188,6 +191,7 @@ def test_forked_child_that_does_not_end_by_itself_is_ended(tmp_path: Path, where
     assert len(arrays(data / "xvector.scp")) == 4 and not list(data.glob("**/*unfinished*"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("place", ["__del__ of the extractor", "__del__ of an output", "signal handler"])
 def test_forked_child_of_other_code_than_a_call_is_ended(tmp_path: Path, place: str, jobs: int) -> None:

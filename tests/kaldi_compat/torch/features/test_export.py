@@ -68,6 +68,7 @@ def test_compile(case: Case) -> None:
     assert_close(features, expected)
 
 
+@pytest.mark.costly
 @cases("torch.compile and torch.export with dithering", of=SPECTRAL[:1])
 def test_dithering(case: Case) -> None:
     torch._dynamo.reset()
