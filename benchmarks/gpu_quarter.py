@@ -312,7 +312,8 @@ def start_steps(out: Path, options: argparse.Namespace) -> None:
             f"--seconds={options.seconds}", "--inside"]  # fmt: skip
     with open(out / "log.txt", "a") as log:
         process = subprocess.Popen(line, start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    (out / "pid").write_text(str(process.pid))
+    (out / "pid.new").write_text(str(process.pid))
+    (out / "pid.new").replace(out / "pid")  # Another command must not find an empty file, and start the steps again.
 
 
 def main() -> None:
