@@ -39,12 +39,12 @@ test-rest: $(VENV)/test-all.stamp
 test-all: test
 	$(MAKE) test-rest
 
-# For daily work: the quick tests of io_ark and kaldi_compat, without those of the pages and of packages/.
+# For daily work: the quick tests of io_ark and kaldi_compat, without those of the pages, of the project and of packages/.
 test-product: lint
 	@$(MAKE) --no-print-directory -j 2 types quick
 
 quick: $(VENV)/test.stamp
-	$(PYTEST) --skip-costly -m 'not slow and not sweep' tests/io_ark tests/kaldi_compat tests/docs/test_examples.py::test_docstrings $(wildcard tests/test_*.py)
+	$(PYTEST) --skip-costly -m 'not slow and not sweep' tests/io_ark tests/kaldi_compat tests/test_generated.py tests/docs/test_examples.py::test_docstrings
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -153,17 +153,17 @@ def test_correlations_that_overflow_are_refused(how: str | None) -> None:
 
 
 @needs_c
-@pytest.mark.parametrize("how", LEVELS)
 @pytest.mark.parametrize(
     "options",
     [{"penalty_factor": float("nan")}, {"penalty_factor": float("inf")}, {"penalty_factor": -3e38},
      {"soft_min_f0": float("inf")}, {"soft_min_f0": float("nan")}],
 )  # fmt: skip
-def test_costs_that_are_no_numbers_give_the_states_of_numpy(options: dict[str, float], how: str) -> None:
+def test_costs_that_are_no_numbers_give_the_states_of_numpy(options: dict[str, float]) -> None:
     """The lowest of NaNs was beyond the last state, and the search crashed."""
     utterances = [signal_of(5, 8000, quiet=False), signal_of(6, 4000, quiet=True)]
     expected = track(utterances, PitchOptions(**options), None)
-    np.testing.assert_array_equal(track(utterances, PitchOptions(**options), how), expected)
+    for how in LEVELS:
+        np.testing.assert_array_equal(track(utterances, PitchOptions(**options), how), expected)
 
 
 @pytest.mark.parametrize(("energy", "is_another"), [(1.0200, False), (1.0204, True), (0.9803, False), (0.9800, True)])
