@@ -59,7 +59,7 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Preset], bool]]] = {
 
 # Meanings of the cells without a number in the table of mistakes.
 SPECIAL_CELLS = {
-    "shape": 'The word "shape" means that the input has a different shape.',
+    "shape": 'The word "shape" means that the compared rows have a different shape.',
     "error": 'The word "error" means that the number of columns does not fit the statistics.',
     "-": 'A "-" means that the preset does not have this setting or step.',
 }
@@ -197,9 +197,9 @@ def format_differences(presets: list[Preset]) -> str:
 def format_mistakes(presets: list[Preset]) -> str:
     """Return the section about the effects of common mistakes."""
     paragraph = (
-        "The first row of the table shows the standard deviation of the model's input for one recording of speech (at "
-        "most 158 rows, without padding). The other rows show the mean absolute change of the input when one setting "
-        "is wrong. "
+        "The first row of the table shows the standard deviation of the model's input for one recording of speech. The "
+        "other rows show the mean absolute change of the input when one setting is wrong. Only the first 158 rows of "
+        "an input are compared, so that padding and additional frames at the end do not count. "
     )
     if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
         names = "all presets of this page"

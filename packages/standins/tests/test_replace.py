@@ -48,6 +48,8 @@ print(torchaudio.__name__, torchaudio.compliance.kaldi is torchaudio.compliance.
 print(torchaudio.kaldi_io if hasattr(torchaudio, "kaldi_io") else "none")
 import torchaudio.kaldi_io
 print(torchaudio.kaldi_io.__name__)
+from torchaudio.utils.sox_utils import set_buffer_size
+set_buffer_size(16500)
 try:
     import torchaudio.datasets
 except ImportError as error:
