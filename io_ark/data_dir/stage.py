@@ -447,12 +447,11 @@ def _iterate_link_targets(folder: str) -> Iterator[str]:
 def refuse_target(target: str, *sources: str) -> None:
     """Raise DataDirError if a target cannot be written, or if writing it would change a source. Nothing is changed.
 
-    A target must not be a URL or a source, contain a source, contain a file to which a link of a source leads, be a folder of a
-    source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a directory in which
-    all data files can be replaced.
+    A target must not be a URL or a source, contain a source, contain a file to which a link of a source leads, be a folder
+    of a source (``.backup``, ``split4``), or be or contain the working directory. If it exists, it must be a directory in
+    which all data files can be replaced.
     """
-    if is_url(target):
-        raise DataDirError("is a URL: choose a local directory", target)
+    _refuse_url(target)
     real = os.path.realpath(target)
     here = next(_iterate_identities(real), None)
     for source in sources:
@@ -481,12 +480,18 @@ def refuse_target(target: str, *sources: str) -> None:
         check_place(target, name)
 
 
+def _refuse_url(folder: str) -> None:
+    if is_url(folder):
+        raise DataDirError("is a URL: choose a local directory", folder)
+
+
 def make_directory(folder: str) -> list[str]:
     """Create a directory and its missing parents, and return the new directories, the innermost first.
 
     Raises:
         DataDirError: the directory cannot be created.
     """
+    _refuse_url(folder)
     missing: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):

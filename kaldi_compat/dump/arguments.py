@@ -133,7 +133,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
     feature, *places = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
-    for url in filter(is_url, places):
+    for url in filter(is_url, (*places, options.speed_dir)):
         raise UsageError(f"{url} is a URL, but a dump needs local folders: name a local folder")
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:

@@ -7,8 +7,10 @@ import operator
 import os
 from typing import Any
 
+from torch import nn
+
 from io_ark.text import quote_value
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
@@ -61,3 +63,23 @@ def check_functions(**functions: Any) -> None:
 def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
     """Return the file ``name`` in a data directory, or the path itself if it is not a directory."""
     return os.path.join(path, name) if os.path.isdir(path) else path
+
+
+def find_rate(feature: object) -> float | None:
+    """Return the sampling rate in Hz of the audio that a module expects, or None if it names none."""
+    while isinstance(feature, nn.Sequential) and feature:
+        feature = feature[0]  # A module that resamples may come before the features.
+    if not isinstance(feature, nn.Module):
+        return None
+    options = getattr(feature, "options", None)
+    rate = getattr(feature, "sampling_rate", getattr(options, "sample_frequency", None))
+    return float(rate) if isinstance(rate, int | float) else None
+
+
+def check_rate(key: str, rate: float, expected: float | None) -> None:
+    """Raise :class:`~kaldi_compat.errors.AudioError` if features expect audio of another sampling rate."""
+    if expected not in (None, rate):
+        raise AudioError(
+            f"{key}: the audio has a rate of {rate:g} Hz, but the features need {expected:g} Hz: pass "
+            f"sample_frequency={expected:g} to the data set to resample the audio, or features for its rate"
+        )

@@ -114,6 +114,7 @@ class Utterance:
         tokens: integers ``(tokens,)`` from the tokenizer.
         words: the words with their times in seconds.
         seed: seed of the utterance in this epoch.
+        sample_frequency: sampling rate of the audio in Hz; None if it is unknown.
     """
 
     key: str
@@ -127,6 +128,7 @@ class Utterance:
     tokens: Tensor | None = None
     words: tuple[Word, ...] | None = None
     seed: int | None = None
+    sample_frequency: float | None = None
 
     @property
     def target_frames(self) -> int | None:
@@ -155,6 +157,7 @@ class Batch:
         words: the words with their times in seconds.
         target_lengths: ``(B,)``: number of frames of the alignment or the posteriors of each utterance.
         seeds: ``(B,)``: seeds of the utterances in this epoch.
+        sample_frequencies: sampling rates of the audio in Hz.
     """
 
     keys: list[str]
@@ -171,6 +174,7 @@ class Batch:
     words: list[tuple[Word, ...]] | None = None
     target_lengths: Tensor | None = None
     seeds: Tensor | None = None
+    sample_frequencies: list[float] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -232,6 +236,7 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
         words=_require_all([utterance.words for utterance in utterances]),
         target_lengths=_stack_numbers([utterance.target_frames for utterance in utterances]),
         seeds=_stack_numbers([utterance.seed for utterance in utterances]),
+        sample_frequencies=_require_all([utterance.sample_frequency for utterance in utterances]),
     )
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Literal, TypeVar, cast
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from io_ark.blocks import Wave, WaveInfo
@@ -28,7 +28,14 @@ from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import count_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.torch.data.arguments import check_functions, check_positive_number, check_whole_number, find_file
+from kaldi_compat.torch.data.arguments import (
+    check_functions,
+    check_positive_number,
+    check_rate,
+    check_whole_number,
+    find_file,
+    find_rate,
+)
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
@@ -292,7 +299,7 @@ class WaveDataset(_KeyedDataset):
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
         check_functions(augment=augment, feature=feature)
-        self._augment, self._feature, self._feature_rate = augment, feature, _find_feature_rate(feature)
+        self._augment, self._feature, self._feature_rate = augment, feature, find_rate(feature)
         if segments is None and os.path.isfile(inside := find_file(wav, "segments")) and inside != wav:
             segments = inside
         wav = find_script(find_file(wav, "wav.scp"))
@@ -319,14 +326,17 @@ class WaveDataset(_KeyedDataset):
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
     def _make(self, key: str, location: str) -> Utterance:
-        utterance = super()._make(key, location)
+        rate_read: list[float] = []
+        utterance = self._items.make(key, partial(self._read_audio, key, location, rate_read))
+        utterance = replace(utterance, sample_frequency=rate_read[0])
         if not utterance.words or self._speeds == (1.0,):
             return utterance
         speed = self._choose_speed(self._items.seeds.derive(utterance.key))
         words = (word._replace(start=word.start / speed, duration=word.duration / speed) for word in utterance.words)
         return replace(utterance, words=tuple(words))
 
-    def _read(self, key: str, location: str, seed: int) -> Tensor:
+    def _read_audio(self, key: str, location: str, rate_read: list[float], seed: int) -> Tensor:
+        """Return the audio, or its features, of an utterance, and append its sampling rate to ``rate_read``."""
         segment, recording, place = self._locate_audio(key, location)
         wave = _select_channel(load_named(self._loader(), recording, place), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
@@ -334,11 +344,8 @@ class WaveDataset(_KeyedDataset):
         if rates is not None:
             resampled = resample_waveform(samples.astype(np.float32), *rates)
             samples = resampled.round().clip(-32768, 32767).astype(np.int16)
-        if self._feature_rate not in (None, rate):
-            raise AudioError(
-                f"{key}: the audio has a rate of {rate:g} Hz, but the features need {self._feature_rate:g} Hz: pass "
-                f"sample_frequency={self._feature_rate:g} to resample the audio, or features for its rate"
-            )
+        rate_read.append(rate)
+        check_rate(key, rate, self._feature_rate)
         audio = to_writable_tensor(samples)
         audio = audio if self._augment is None else self._augment(audio, rate)
         return audio if self._feature is None else self._feature(audio)
@@ -430,17 +437,6 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
         if 0 <= (length := type_of(text)) < math.inf:
             return length
     raise FormatError(f"expected the length of the utterance, found {text!r}", file=file, key=key)
-
-
-def _find_feature_rate(feature: Transform | None) -> float | None:
-    """Return the sampling rate in Hz of the audio that a module expects, or None if it names none."""
-    while isinstance(feature, nn.Sequential) and feature:
-        feature = feature[0]  # A module that resamples may come before the features.
-    if not isinstance(feature, nn.Module):
-        return None
-    options = getattr(feature, "options", None)
-    rate = getattr(feature, "sampling_rate", None) or getattr(options, "sample_frequency", None)
-    return None if rate is None else float(rate)
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.torch.data.arguments import check_rate, find_rate
 from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
 from kaldi_compat.torch.data.items import check_tolerance, make_length_error
 from kaldi_compat.torch.data.seeds import fork_seed
@@ -19,8 +20,7 @@ class FeaturesOnDevice:
     """Iterable over batches of features, which are computed on a device from batches of audio.
 
     Workers read and pad audio. The process of the model computes the features on the device of the model. If the batch
-    has seeds, the random numbers for dithering and masks depend on the seeds of its utterances. A batch does not name
-    the sampling rate of its audio, so pass the rate of ``feature`` to the data set as ``sample_frequency``.
+    has seeds, the random numbers for dithering and masks depend on the seeds of its utterances.
 
     Args:
         loader: batches of audio, such as a ``DataLoader`` of a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
@@ -33,6 +33,7 @@ class FeaturesOnDevice:
             compare them. See :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
+        AudioError: the audio of a data set has another sampling rate than ``feature``.
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
 
     >>> from kaldi_compat import Fbank, Utterance, collate
@@ -54,6 +55,7 @@ class FeaturesOnDevice:
         self._length_tolerance = length_tolerance
         self._loader, self._device = loader, torch.device(device)
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
+        self._rate = find_rate(feature)
         self._augment = augment.to(device) if isinstance(augment, torch.nn.Module) else augment
 
     def __repr__(self) -> str:
@@ -75,6 +77,8 @@ class FeaturesOnDevice:
                     f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}: "
                     "pass a loader of audio, such as a WaveDataset without feature="
                 )
+            for key, rate in zip(batch.keys, batch.sample_frequencies or (), strict=False):
+                check_rate(key, rate, self._rate)
             moved = batch.to(self._device)
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:

@@ -217,6 +217,15 @@ def test_install_counts_scripts(tmp_path: Path, capfd: Any) -> None:
     assert f"wrote {len(SCRIPTS)} scripts into " in capfd.readouterr().out
 
 
+def test_scripts_are_not_installed_at_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_data_command(["install", "s3://bucket/utils"]) != 0
+    assert "s3://bucket/utils: is a URL: choose a local directory" in capfd.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "segments").write_text("u0000 r1 0 1\nu0001 r1 1 2\nu0002 r1 2 3\n")

@@ -56,6 +56,10 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "fbank"], "expected <feature> <data> [<log> [<archives>]], but 1 argument was given"),
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
         (["dump", "fbank", "s3://bucket/data"], "s3://bucket/data is a URL, but a dump needs local folders:"),
+        (
+            ["dump", "fbank", "data", "--speeds=0.9", "--speed-dir=gs://b/a"],
+            "gs://b/a is a URL, but a dump needs local",
+        ),
         (["dump", "fbank", "data", "log", "gs://b/a"], "gs://b/a is a URL, but a dump needs local folders:"),
         (["dmp"], "conform, data, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat"),
         ([], "expected the command conform, data, dump, explain, frontend, info or programs, but none was given:"),

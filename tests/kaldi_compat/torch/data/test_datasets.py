@@ -355,6 +355,34 @@ def test_audio_whose_rate_is_not_that_of_the_features_is_refused(feature: Any, t
     assert torch.equal(data[0].input, feature(resampled))
 
 
+def test_audio_whose_rate_is_not_that_of_the_features_on_the_device_is_refused(tmp_path: Path) -> None:
+    for key, rate in ("a", 16000), ("b", 8000):
+        io_ark.save(f"{tmp_path}/{key}.wav", Wave(float(rate), np.ones((1, rate), np.int16)))
+    (tmp_path / "wav.scp").write_text("".join(f"{key} {tmp_path}/{key}.wav\n" for key in "ab"))
+    data = WaveDataset(tmp_path / "wav.scp")
+    assert [item.sample_frequency for item in data] == [16000, 8000]
+    loader = DataLoader(data, batch_size=2, collate_fn=collate, num_workers=1)
+    with pytest.raises(AudioError, match="b: the audio has a rate of 8000 Hz, but the features need 16000 Hz"):
+        next(iter(FeaturesOnDevice(loader, Fbank(), "cpu")))
+    resampled = DataLoader(WaveDataset(tmp_path / "wav.scp", sample_frequency=16000), batch_size=2, collate_fn=collate)
+    assert next(iter(FeaturesOnDevice(resampled, Fbank(), "cpu"))).lengths.tolist() == [98, 98]
+    without_rates = [collate([Utterance("a", torch.zeros(16000))])]
+    assert next(iter(FeaturesOnDevice(without_rates, Fbank(), "cpu"))).lengths.tolist() == [98]
+
+
+class Odd(torch.nn.Module):
+    sampling_rate = "16k"
+
+    def forward(self, audio: torch.Tensor) -> torch.Tensor:
+        return audio[:, None].float()
+
+
+def test_rate_of_a_users_module_that_is_no_number_is_ignored(tmp_path: Path) -> None:
+    io_ark.save(f"{tmp_path}/a.wav", Wave(8000.0, np.ones((1, 8000), np.int16)))
+    (tmp_path / "wav.scp").write_text(f"a {tmp_path}/a.wav\n")
+    assert WaveDataset(tmp_path / "wav.scp", feature=Odd())[0].input.shape == (8000, 1)
+
+
 class Twice(torch.nn.Module):
     def forward(self, audio: torch.Tensor) -> torch.Tensor:
         return audio.repeat_interleave(2)
