@@ -45,9 +45,8 @@ DIFFERENCES = """\
 ## What are the causes of the differences?
 
 The following tables list causes of wrong results, with the number of vectors and the name of one vector. A vector can
-have two causes, such as a wrong option and a wrong number of frames. [`explain`](wrong_numbers.md) found the causes
-that name options or steps. The other causes were found in the source code of the library. A "floor" is the smallest
-value before the logarithm.
+have two causes, such as a wrong option and a wrong number of frames. [`explain`](wrong_numbers.md) found most of the
+causes, and others were found in the source code of the library. A "floor" is the smallest value before the logarithm.
 
 All results of the following implementations are correct:
 
