@@ -111,8 +111,9 @@ def format_settings(presets: list[Preset]) -> str:
         mean = ", after the mean of the clip is subtracted" * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
-        rows = "stacks" if any(step.kind in ("low_frame_rate", "stack_frames") for step in preset.steps) else "frames"
-        rows = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0) or rows
+        is_stacked = any(step.kind in ("low_frame_rate", "stack_frames") for step in preset.steps)
+        fixed = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0)
+        rows = fixed or ("stacks" if is_stacked else "frames")
         shape = f"({rows}, {count_columns(preset.options, preset.steps)})"
         settings = f"{preset.sample_scale:g}{mean} | {feature} | {steps} | {shape}"
         names_of_settings.setdefault(settings, []).append(f"`{preset.name}`")
