@@ -111,8 +111,10 @@ def format_settings(presets: list[Preset]) -> str:
         mean = ", after the mean of the clip is subtracted" * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
-        frames = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0) or "frames"
-        shape = f"({frames}, {count_columns(preset.options, preset.steps)})"
+        is_stacked = any(step.kind in ("low_frame_rate", "stack_frames") for step in preset.steps)
+        fixed = next((step.options.length for step in preset.steps if step.kind == "pad_frames"), 0)
+        rows = fixed or ("stacks" if is_stacked else "frames")
+        shape = f"({rows}, {count_columns(preset.options, preset.steps)})"
         settings = f"{preset.sample_scale:g}{mean} | {feature} | {steps} | {shape}"
         names_of_settings.setdefault(settings, []).append(f"`{preset.name}`")
     lines += [f"| {', '.join(names)} | {settings} |" for settings, names in names_of_settings.items()]
@@ -165,14 +167,19 @@ def format_differences(presets: list[Preset]) -> str:
     constant = [f"{clip}: {', '.join(names)}" for clip, names in group_ill_conditioned(presets).items()]
     paragraph = (
         "The table shows the largest and the mean absolute difference between the input that the preset computes and "
-        "the input that the model's own code computes, in up to seven frames of each of ten recordings: speech, quiet "
-        "speech, clipped speech, speech with a DC offset, speech that was resampled from 8 kHz to 16 kHz, noise, "
-        "silence, and recordings of 20 ms, of one frame and of 30 s. "
+        "the input that the model's own code computes without dithering, in up to seven rows of each of ten "
+        "recordings: speech, quiet speech, clipped speech, speech with a DC offset, speech that was resampled from "
+        "8 kHz to 16 kHz, noise, silence, and recordings of 20 ms, of one frame and of 30 s. "
     )
     for preset in presets:
         if preset.sampling_rate != 16000:
             rate = f"{preset.sampling_rate / 1000:g} kHz"
             paragraph += f"For `{preset.name}`, the same samples are used as audio of {rate}. "
+    if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
+        names = "all presets of this page"
+        if len(with_statistics) < len(presets):
+            names = " and ".join(filter(None, [", ".join(with_statistics[:-1]), with_statistics[-1]]))
+        paragraph += f"For {names}, this table and the next one use invented statistics instead of the model's file. "
     reasons = ["refuses it or computes no frames"] * (min(compared.values()) < len(clips()))
     reasons += [f"divides by zero or by rounding errors ({'; '.join(constant)})"] * bool(constant)
     if reasons:
@@ -199,16 +206,8 @@ def format_mistakes(presets: list[Preset]) -> str:
     paragraph = (
         "The first row of the table shows the standard deviation of the model's input for one recording of speech. The "
         "other rows show the mean absolute change of the input when one setting is wrong. Only the first 158 rows of "
-        "an input are compared, so that padding and additional frames at the end do not count. "
+        "an input are compared, so that padding at the end does not count. "
     )
-    if with_statistics := [f"`{preset.name}`" for preset in presets if preset.statistics]:
-        names = "all presets of this page"
-        if len(with_statistics) < len(presets):
-            names = " and ".join(filter(None, [", ".join(with_statistics[:-1]), with_statistics[-1]]))
-        paragraph += (
-            f"For {names}, the table uses invented statistics instead of the model's file, so the standard deviation "
-            "is not 1. "
-        )
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
     for preset in presets:
         statistics = statistics_for(preset)
