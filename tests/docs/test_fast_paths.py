@@ -31,7 +31,7 @@ def test_files_that_the_page_names_exist() -> None:
 
 def test_rows_name_the_files_that_call_their_functions() -> None:
     section = PAGE.partition("## C\n")[2].partition("## Other fast paths")[0]
-    rows = [line.split(" | ") for line in section.splitlines()[4:] if line]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(rows) > 10
     for _, places, functions, *_ in rows:
         folder, text = ROOT, ""
