@@ -825,6 +825,12 @@ def test_line_without_a_key_in_a_file_to_divide_is_named(
         run("split_data.sh", str(data), "2")
 
 
+def test_blank_lines_of_a_subset_lose_the_lines_after_them(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", utt2lang="a x\n\n \nb y\nc z\n")
+    with pytest.raises(DataDirError, match=r"data/utt2lang:2: Bad line without a key"):
+        run("subset_data_dir.sh", str(data), "3", str(tmp_path / "out"))
+
+
 def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: name)
     data = small(tmp_path / "data", text="a x\nc z\n", utt2dur="a 1\nb 2\nc 3\n")

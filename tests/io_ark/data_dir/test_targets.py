@@ -454,6 +454,14 @@ def test_link_within_a_directory_is_followed(project: Any, base: str) -> None:
     assert listing(root) == before
 
 
+def test_unchanged_files_of_a_target_are_written_again(project: Any) -> None:
+    project("one")
+    script("copy_data_dir.sh", A, "copy")
+    before = {path: path.stat().st_ino for path in Path("copy").iterdir()}
+    script("copy_data_dir.sh", A, "copy")
+    assert before == {path: path.stat().st_ino for path in Path("copy").iterdir()}
+
+
 def test_link_to_an_equal_file_is_replaced_in_place(project: Any) -> None:
     project("one")
     Path("text").write_bytes(Path(A, "text").read_bytes())

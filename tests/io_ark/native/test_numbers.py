@@ -75,6 +75,15 @@ def test_blocks_are_compressed_to_the_same_bytes(
     assert (packed.data.tobytes(), packed.objects.tolist()) == (plain.data.tobytes(), plain.objects.tolist())
 
 
+@pytest.mark.parametrize(("keys", "rows"), [(["a"], [1, 2]), (["a", "b"], [1, 3])])
+def test_block_with_other_keys_or_rows_is_compressed(keys: list[str], rows: list[int]) -> None:
+    good = ArrayBlock.from_arrays(["a", "b"], [np.ones((1, 2), np.float32), np.ones((2, 2), np.float32)])
+    text = "".join(f"{key}\n" for key in keys).encode()
+    block = ArrayBlock(text, good.values, np.array([[row, 2] for row in rows], np.int64), 2)
+    with pytest.raises(ValueError, match="do not match"):
+        compressed.compressed_block(block, 2)
+
+
 @pytest.mark.parametrize("level", library().levels)
 @pytest.mark.parametrize("method", [2, 3, 5])
 def test_compression_writes_nothing_behind_its_results(level: str, method: int) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from io_ark.codecs import InfoCodec, codec
-from io_ark.codecs.scan import Window
+from io_ark.codecs.scan import Window, scan_line
 from io_ark.errors import ArkError
 from io_ark.native import library
 from io_ark.streams.source import BytesSource, StreamSource
@@ -47,6 +47,15 @@ def in_blocks(source: Any, kind: str) -> tuple[list[tuple[str, Any]], str]:
     except ArkError as error:
         return entries, error.message
     return entries, ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [("posterior-arrays", b" [ 3 0.5 4 0.5 ] [ 1 1 ]"), ("int-vector-vector", b"1 2 ; ; 3 ;"),
+     ("int-pair-vector", b"1 2 ; 3 4")],
+)  # fmt: skip
+def test_line_of_kaldis_layout_is_left_to_python(kind: str, line: bytes) -> None:
+    assert scan_line(kind, line) is not None and scan_line(kind, line + b" x") is None
 
 
 @pytest.mark.parametrize(("kind", "binary"), TABLES)

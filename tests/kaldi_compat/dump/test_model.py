@@ -368,6 +368,14 @@ def test_extractor_without_outputs_is_refused(data: Path, output: Any, said: str
         kaldi_compat.dump(data, _named(lambda audio: output, "nothing"), nj=1)
 
 
+def test_extractor_with_other_columns_for_very_short_audio_fails_or_compares_it(data: Path) -> None:
+    def change_columns(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.ones((len(samples) // 160, 2 + (len(samples) < 5000)), np.float32) for samples in audio]
+
+    assert kaldi_compat.dump(data, change_columns, nj=1).utterances == 4
+    assert trial_of(data)["shortest"] == 16000
+
+
 class _WithoutTextError(Exception):
     def __str__(self) -> str:
         raise ValueError("this exception has no text")

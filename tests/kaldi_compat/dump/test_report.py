@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from kaldi_compat.dump import report, report_audio
+from kaldi_compat.dump import progress, report, report_audio
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import draw_failure_groups
@@ -144,6 +144,12 @@ def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
     monitor.close()
     times, seconds = zip(*monitor.samples, strict=True)
     assert list(seconds) == [0.0, 10.0, 20.0] and times[-1] < 3
+
+
+def test_page_of_a_longer_run_has_its_throughput(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_SAMPLES", 0.0)
+    page = page_of(data, "--nj=4")
+    assert page.count("times real time over seconds of this run") == 1
 
 
 def test_stages_are_not_compared_with_the_time_of_a_clock(data: Path) -> None:
