@@ -801,6 +801,18 @@ def test_cache_of_a_library_is_no_late_weight() -> None:
     assert not any(find_changed_values(before, digest_object(made, wing)).values())
 
 
+@pytest.mark.parametrize("kind", [list, dict, tuple])
+def test_array_among_many_numbers_is_compared(kind: Any) -> None:
+    def hold(middle: float) -> Holder:
+        weights = np.zeros(5000, np.float32)  # repr omits the values in the middle.
+        weights[2500] = middle
+        values = [*range(100), weights]
+        return Holder(dict(enumerate(values)) if kind is dict else kind(values))
+
+    first, equal, other = (digest_object(hold(middle), wing).parts for middle in (0.0, 0.0, 1.0))
+    assert first == equal != other
+
+
 def test_object_of_too_many_objects_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_digest, "MAX_OBJECTS", 50)
     holder = Holder([[i, [i]] for i in range(100)])
