@@ -139,6 +139,15 @@ def test_empty_utterances_of_a_call_have_statistics_of_nothing() -> None:
     assert {key: each.tolist() for key, each in load("out.ark").items()} == {key: [[0], [0]] for key in ("u0", "u1")}
 
 
+def test_call_whose_sides_differ_in_dimension_ends_the_program_after_earlier_calls() -> None:
+    Path("calls").write_text("u0 call0 A\nu1 call0 B\nu2 call1 A\nu3 call1 B\n")
+    sizes = {"u0": 2, "u1": 2, "u2": 2, "u3": 3}
+    save("in.ark", {key: np.ones((4, size), np.float32) for key, size in sizes.items()})
+    status, error = run_words("compute-cmvn-stats-two-channel calls ark:in.ark ark:out.ark".split())
+    assert status == 255 and "dimension" in error
+    assert list(load("out.ark")) == ["u0", "u1"]
+
+
 @pytest.mark.parametrize(("maximum", "warnings"), [("5", 6), ("0", 1), ("-1", 9), ("8", 9), ("9", 9)])
 def test_warnings_are_limited(maximum: str, warnings: int) -> None:
     save("in.ark", {"constant": np.ones((10, 2), np.float32)})
