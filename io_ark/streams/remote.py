@@ -407,7 +407,8 @@ def _is_final(error: Exception) -> bool:
 def _describe_error(error: Exception) -> str:
     status = getattr(error, "status", None)
     description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
-    return description or type(error).__name__
+    name = type(error).__name__  # fsspec's FSTimeoutError has no description.
+    return description or ("the server does not respond" if name.endswith("TimeoutError") else name)
 
 
 class RemoteSource(FileSource):

@@ -245,7 +245,10 @@ def test_slow_failures_are_not_repeated(server: RangeServer, monkeypatch: pytest
         io_ark.load(f"{server.url}/stalls")
 
 
-def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("pause", "reason"), [(0.1, "the server is too slow; copy"), (1.0, "the server does not")])
+def test_server_that_drips_or_stops_is_given_up(
+    server: RangeServer, monkeypatch: pytest.MonkeyPatch, pause: float, reason: str
+) -> None:
     monkeypatch.setattr(remote, "_TIMEOUT_SECONDS", 0.2)
 
     def drip(handler: Any) -> bool:
@@ -256,12 +259,12 @@ def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.
         for _ in range(100):
             handler.wfile.write(b"x")
             handler.wfile.flush()
-            time.sleep(0.1)
+            time.sleep(pause)
         return True
 
     server.special = drip
     begin = time.monotonic()
-    with pytest.raises(OpenError, match="too slow"):
+    with pytest.raises(OpenError, match=f"cannot be read: {reason}"):
         io_ark.load(f"{server.url}/slow")
     assert time.monotonic() - begin < 5
 

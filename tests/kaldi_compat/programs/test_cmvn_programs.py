@@ -143,7 +143,7 @@ def test_call_whose_sides_differ_in_dimension_ends_the_program_after_earlier_cal
     Path("calls").write_text("u0 call0 A\nu1 call0 B\nu2 call1 A\nu3 call1 B\n")
     sizes = {"u0": 2, "u1": 2, "u2": 2, "u3": 3}
     save("in.ark", {key: np.ones((4, size), np.float32) for key, size in sizes.items()})
-    status, error = run_words("compute-cmvn-stats-two-channel calls ark:in.ark ark:out.ark".split())
+    status, error = run_words(["compute-cmvn-stats-two-channel", "calls", "ark:in.ark", "ark:out.ark"])
     assert status == 255 and "dimension" in error
     assert list(load("out.ark")) == ["u0", "u1"]
 

@@ -122,6 +122,13 @@ def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> 
     assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0
 
 
+def test_missing_first_object_of_a_table_ends_feat_to_dim() -> None:
+    Path("lost.scp").write_text("a lost.ark:2\n")
+    status, stderr = run_words(["feat-to-dim", "scp:lost.scp", "dim"])
+    assert status == ERROR_STATUS and "lost.ark: a: cannot be opened: No such file" in stderr
+    assert Path("dim").read_bytes() == b""
+
+
 @pytest.mark.parametrize("target", ["script", "archive", "./script"])
 def test_a_file_that_is_written_before_the_table_ends_is_none_of_the_table(target: str) -> None:
     write_inputs()
