@@ -303,7 +303,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("token", "", ""), ("token-vector", "abc", ""), ("int-pair-vector", [1, 2, 3], ""), ("wave", (8000, []), ""),
     ("wave", (0, [1]), ""), ("wave", (2.0**31, [1]), ""), ("packed-matrix", [1.0, 2.0], ""),
     ("posterior", [[(1.5, 0.5)]], "1.5"), ("posterior", [[(2**31, 0.5)]], "2147483648"),
-    ("posterior", [[("1", 0.5)]], "'1'"), ("posterior", [[(1, "x")]], "must be real number, not str"), ("matrix", [[1.0], [1.0, 2.0]], ""),
+    ("posterior", [[("1", 0.5)]], "'1'"), ("posterior", [[(1, "x")]], "must be real number, not str"),
+    ("matrix", [[1.0], [1.0, 2.0]], ""),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
 ]  # fmt: skip
