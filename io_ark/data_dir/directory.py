@@ -436,7 +436,6 @@ class DataDir(os.PathLike[str]):
             end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
         say, src = self._say("to_whole_recordings"), DataFiles(self.path)
-        directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.write_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
