@@ -34,6 +34,11 @@ def test_utterances_that_fail_are_skipped_with_a_reason() -> None:
     assert log.endswith(" Done 1 out of 3 utterances.\n")
 
 
+def test_only_utterances_without_pitch_frames_have_a_warning() -> None:
+    audio_archive("a.ark", **{f"u{count}": wav_bytes(noise(count)) for count in (100, 200, 4000)})
+    assert log_of("compute-kaldi-pitch-feats ark:a.ark ark:o.ark").count("No frames output in pitch extraction") == 2
+
+
 def test_status_is_1_if_no_utterance_has_output() -> None:
     for source, option in (audio_archive("a.ark", a=wav_bytes(noise(4000))), 1), (audio_archive("none.ark"), 0):
         assert run_words(["compute-fbank-feats", f"--min-duration={option}", source, "ark:o.ark"])[0] == 1
