@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from io_ark.streams.unfinished import choose_temporary_name, remove_unfinished
+from io_ark.streams.unfinished import choose_temporary_name, identify_machine, remove_unfinished
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
@@ -239,6 +240,16 @@ def test_unfinished_file_of_another_running_process_is_kept(tmp_path: Path) -> N
         other.communicate(b"\n")
     remove_unfinished(tmp_path / "a.ark")
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(("days", "is_kept"), [(0, True), (0.9, True), (1.1, False)])
+def test_unfinished_file_of_another_machine_is_kept_for_a_day(tmp_path: Path, days: float, is_kept: bool) -> None:
+    name = choose_temporary_name(tmp_path / "a.ark").name.replace(identify_machine(), "another")
+    (tmp_path / name).write_text("half")
+    written = time.time() - days * 86400
+    os.utime(tmp_path / name, (written, written))
+    remove_unfinished(tmp_path / "a.ark")
+    assert (tmp_path / name).exists() == is_kept
 
 
 def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:
