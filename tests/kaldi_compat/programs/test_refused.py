@@ -188,7 +188,7 @@ ADVICE = {
     "ivector-plda-scoring plda ark:v ark:v spk2utts o": "Line 1 of the trials must have two keys: remove other columns",
     "ivector-plda-scoring plda ark:v ark:v 'echo |' o": "must have two keys: add the missing key, or remove the line",
     "compute-eer 'printf \"1 target\\njunk\\n\" |'": "Line 2 must have a score and a label, such as '0.5 target'",
-    "compute-eer 'printf \"1 target\\n\" |'": "All trials have the label 'target': add trials with the label 'nontarget'",
+    "compute-eer 'printf \"1 target\\n\" |'": "label 'target': add trials with the label 'nontarget'",
 }
 
 
