@@ -14,7 +14,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.engine import compute, make_batch, make_chunk_batch
+from kaldi_compat.exact.engine import compute, make_batch, make_chunk_batch, select_implementation
 from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.native import library
@@ -137,6 +137,16 @@ def test_chunks_of_a_stream_are_the_frames_of_the_whole() -> None:
     start = 40 * plan.shift
     chunk = make_chunk_batch(samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
     assert compute(plan, chunk).tobytes() == whole[40:61].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "accurate_fft", "is_in_c"),
+    [({}, False, True), ({}, True, True), ({"round_to_power_of_two": False}, False, True),
+     ({"round_to_power_of_two": False}, True, False), ({"debug_mel": True}, False, False)],
+)  # fmt: skip
+def test_plan_that_c_computes_is_left_to_numpy(changes: dict[str, Any], accurate_fft: bool, is_in_c: bool) -> None:
+    plan = make_plan(FbankOptions(**changes), accurate_fft=accurate_fft)
+    assert (select_implementation(plan) is spectral) == is_in_c
 
 
 def test_utterance_outside_of_the_buffer_is_refused() -> None:
