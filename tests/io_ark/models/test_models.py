@@ -203,7 +203,8 @@ FINAL = HmmState()
     ("entry", "message"),
     [
         ((FINAL,), "an emitting state and a final state"),
-        ((state(0, 0, (1, 1.0)), state(0, 0, (1, 1.0))), "the last state"),
+        ((state(0, 0, (1, 1.0)), state(0, 0)), "the last state"),
+        ((state(0, 0, (1, 1.0)), state(-1, -1, (1, 1.0))), "the last state"),
         ((state(0, 0, (1, 0.0)), FINAL), "has the probability 0"),
         ((state(0, 0, (5, 1.0)), FINAL), "the last state is 1"),
         ((state(0, 0, (1, 0.5), (1, 0.5)), FINAL), "two transitions to the same state"),
