@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,7 +20,13 @@ from io_ark.errors import ArkError, OpenError, WriteError
 from io_ark.tables import readers
 from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldi_python_io, kaldiio, torchaudio_kaldi_io
 from kaldi_standins.kaldi_python_io import functional, inst
-from tests.io_ark.streams.test_access import MATRIX, REFUSALS, Names, check_private_addresses, check_refused
+from tests.io_ark.streams.test_access import (
+    MATRIX,
+    REFUSALS,
+    Names,
+    check_private_addresses,
+    check_refused,
+)
 from tests.io_ark.tables.test_interrupted_readers import (
     OWN,
     Step,
@@ -218,6 +225,20 @@ def test_stand_ins_refuse_commands_and_urls(
     refusal: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_refused(DOORS, refusal, tmp_path, monkeypatch)
+
+
+def test_stand_ins_permit_commands_and_urls_by_default() -> None:
+    modules = kaldi_io, torchaudio_kaldi_io, kaldiio.matio, kaldiio.highlevel, kaldi_native_io, functional, inst
+    owners = [*modules, *(value for module in modules for value in vars(module).values() if inspect.isclass(value))]
+    functions = {value for owner in owners for value in vars(owner).values() if inspect.isfunction(value)}
+    checked = 0
+    for function in functions:
+        if function.__module__.startswith("kaldi_standins."):
+            parameters = inspect.signature(function).parameters
+            defaults = [parameters[name].default for name in ("pipes", "network") if name in parameters]
+            assert all(default in (True, inspect.Parameter.empty) for default in defaults), function
+            checked += len(defaults)
+    assert checked > 80
 
 
 @pytest.mark.costly
