@@ -139,6 +139,12 @@ def test_errors_name_their_cause(tmp_path: Path) -> None:
     assert isinstance(caught.value, ArkError) and isinstance(caught.value.__cause__, MissingFileError)
     with pytest.raises(ours.TableError, match=r"a: needs an array of float32 with 2 dimensions, not of float64 with 1"):
         ours.FloatMatrixWriter(f"ark:{tmp_path}/a")["a"] = np.zeros(3)
+    with pytest.raises(ours.TableError, match=r"a: needs an array of float32 with 2 dimensions, not of float32 with 1"):
+        ours.FloatMatrixWriter(f"ark:{tmp_path}/a")["a"] = np.zeros(3, np.float32)
+    (tmp_path / "short").write_bytes(b"a \0BFM \4\1\0\0\0\4\2\0\0\0" + bytes(4))
+    with pytest.raises(ours.TableError, match=r"short:17: a: ends too early") as caught:
+        ours.SequentialFloatMatrixReader(f"ark:{tmp_path}/short").value  # noqa: B018
+    assert (caught.value.offset, caught.value.key) == (17, "a")
 
 
 def test_matrices_and_vectors_read_and_write_themselves(tmp_path: Path) -> None:
