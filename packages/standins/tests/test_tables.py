@@ -241,7 +241,6 @@ def test_stand_ins_permit_commands_and_urls_by_default() -> None:
     assert checked > 80
 
 
-@pytest.mark.costly
 def test_stand_ins_run_commands_by_default(tmp_path: Path) -> None:
     made, script, segments = (tmp_path / name for name in ("made", "a.scp", "segments"))
     at = Names(f"touch {made} |", f"| touch {made}", script, segments)
