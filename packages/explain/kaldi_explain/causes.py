@@ -73,9 +73,10 @@ class WrongResult:
         Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
         """
         result = self.result.astype(np.float64)
-        more = len(result) - len(features)
-        if not more or result.ndim != 2 or features.shape[1:] != result.shape[1:] or not features.size:
+        is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
+        if not is_comparable or len(result) == len(features):
             return features, result, ""
+        more = len(result) - len(features)
         shift = 0
         if min(len(features), len(result)) >= THRESHOLDS.few_frames:
             shift = fits.find_best_shift(features.astype(np.float64), result, distance=min(THRESHOLDS.shift, abs(more)))

@@ -88,8 +88,9 @@ class Vector:
         if expected.size == 0 and array.size == 0:
             return "bits", ""
         if array.shape != expected.shape:
-            frames = f"{len(array)} frames, not {len(expected)}" * (array.shape[1:] == expected.shape[1:] != ())
-            return "wrong", frames or f"the shape is {array.shape}, not {expected.shape}"
+            if array.shape[1:] == expected.shape[1:] != ():
+                return "wrong", f"{len(array)} frames, not {len(expected)}"
+            return "wrong", f"the shape is {array.shape}, not {expected.shape}"
         with np.errstate(over="ignore", invalid="ignore"):
             converted = array.astype(expected.dtype)
             if np.array_equal(converted, expected, equal_nan=expected.dtype.kind == "f"):

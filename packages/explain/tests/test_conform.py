@@ -211,6 +211,12 @@ def test_wrong_type_or_shape_is_one_line(change: Any, words: str) -> None:
     assert len(lines) <= 2 and words in lines[0], str(card)
 
 
+def test_scalar_result_is_named_as_a_cause() -> None:
+    card = conform(lambda samples, options: port_with()(samples, options).sum(), level=1)
+    names = [cause.name for cause in card.causes]
+    assert "the shape is (), not (28, 23)" in names and not any("not explained" in name for name in names), str(card)
+
+
 @pytest.mark.slow
 def test_preemphasis_in_place_is_named() -> None:
     def compute(samples: Array, options: dict[str, Any]) -> Array:

@@ -188,6 +188,14 @@ def test_integers_rounded_toward_zero_are_told_from_others() -> None:
     assert find_storage(np.rint(4 * (NOISE - 8))).words == ["rounded to integers (by up to 0.5)"]
 
 
+def test_integers_that_are_not_negative_count_as_rounded_to_nearest() -> None:
+    """Integers of one sign do not show whether they were rounded toward zero."""
+    integers = np.rint(4 * (NOISE - NOISE.min()))
+    rounded = find_storage(integers)
+    assert rounded.words == ["rounded to integers (by up to 0.5)"]
+    np.testing.assert_array_equal(rounded.values, integers)
+
+
 def test_place_of_nan_is_named() -> None:
     with pytest.raises(FeatureError, match=r"NaN or infinity in 1 value \(frame 60, column 4\)"):
         explain(np.where(np.arange(FBANK.size).reshape(FBANK.shape) == 2404, np.nan, FBANK), SAMPLES, 16000)

@@ -34,7 +34,7 @@ from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import arrangements, work
 from kaldi_explain.answers import _split_settings
-from kaldi_explain.calls import WHISPER, describe_library_call
+from kaldi_explain.calls import DECIBELS, WHISPER, describe_library_call
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
@@ -260,6 +260,7 @@ SILENT = np.where(np.arange(len(SAMPLES)) // 4000 % 3 == 1, 0, SAMPLES)
 SLANEY = compute_librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
+    "power of an FFT of 128 points": (lambda: bins(128, 2, 1), SAMPLES, 16000, ("frame_length=8.0", "power, no log")),
     "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
     "quiet bins": (lambda: np.log(bins(512, 2, 1 / 32768) + 1e-10), SAMPLES, 16000, ("log power of all bins", "1e-10")),
     "decibels below the largest": (
@@ -493,6 +494,22 @@ CALLS: dict[str, tuple[FeatureModel, list[str], str]] = {
     "an STFT": (
         FeatureModel("spectrogram", scale=1 / 32768).change(STFT | {"bins": "magnitude", "frame_length": 32.0}),
         ["transposed"], "torchaudio.transforms.Spectrogram(n_fft=512, hop_length=160, power=1.0)(waveform)"),
+    "librosa's triangles in Hz": (
+        FeatureModel("fbank", scale=1 / 32768).change(
+            LIBRARY_MEL | {"num_mel_bins": 40, "mel": "hertz", "use_log_fbank": False, "padding": "constant"}),
+        ["transposed"],
+        "librosa.feature.melspectrogram(y=y, sr=16000, n_fft=400, hop_length=160, n_mels=40, htk=True, norm=None)"),
+    "librosa's cepstra": (
+        FeatureModel("mfcc", scale=1 / 32768).change(
+            LIBRARY_MEL | DB_80 | {"num_mel_bins": 128, "mel": "slaney", "use_energy": False, "cepstral_lifter": 0.0,
+                                   "padding": "constant"}), ["transposed", DECIBELS],
+        "librosa.feature.mfcc(y=y, sr=16000, n_mfcc=13, n_fft=400, hop_length=160, n_mels=128)"),
+    "torchaudio's cepstra": (
+        FeatureModel("mfcc", scale=1 / 32768).change(
+            LIBRARY_MEL | DB_80 | {"num_mel_bins": 128, "mel": "hertz", "use_energy": False, "cepstral_lifter": 0.0}),
+        ["transposed", DECIBELS],
+        "torchaudio.transforms.MFCC(16000, n_mfcc=13, "
+        "melkwargs={'n_fft': 400, 'hop_length': 160, 'n_mels': 128})(waveform)"),
 }  # fmt: skip
 
 
@@ -502,13 +519,16 @@ def test_call_of_another_library_is_named(name: str) -> None:
     assert describe_library_call(model, 1 / 32768, steps) == call
 
 
-@pytest.mark.parametrize("name", ["torchaudio's mel spectrogram", "an STFT"])
+@pytest.mark.parametrize("name", ["torchaudio's mel spectrogram", "torchaudio's cepstra", "an STFT"])
 def test_call_computes_what_it_explains(name: str) -> None:
     torchaudio, torch = pytest.importorskip("torchaudio"), pytest.importorskip("torch")
-    model, _, call = CALLS[name]
+    model, steps, call = CALLS[name]
+    scale = 10 / np.log(10) if DECIBELS in steps else 1
     waveform = torch.tensor(SAMPLES.astype(np.float32) / 32768)
     array = eval(call, {"torchaudio": torchaudio, "waveform": waveform}).numpy()
-    assert np.abs(model.compute(SAMPLES.astype(np.float32)).T - array).max() < 1e-3 * max(1, np.abs(array).max())
+    assert np.abs(scale * model.compute(SAMPLES.astype(np.float32)).T - array).max() < 1e-3 * max(
+        1, np.abs(array).max()
+    )
     found = explain(array, SAMPLES, 16000)
     assert found.call == call and f", the same as {call}: largest difference" in str(found), str(found)
 
@@ -637,6 +657,14 @@ def test_unknown_columns_beside_known_ones_are_said_to_be_left() -> None:
     assert found.verdict == "partly", str(found)
     assert str(found).startswith("partly explained: ") and "left: columns 80 to 82" in str(found)
     assert "hamming" in str(found)
+
+
+@in_time
+def test_unknown_columns_before_known_ones_are_said_to_be_left() -> None:
+    """The search first assumes them behind the known columns."""
+    found = explain(np.hstack([RANDOM.normal(size=(len(MADE), 3)), MADE]), SAMPLES, 16000)
+    assert found.verdict == "partly", str(found)
+    assert "left: columns 0 to 2" in str(found) and "hamming" in str(found), str(found)
 
 
 def test_frames_too_many_are_said_to_be_left() -> None:
@@ -790,6 +818,25 @@ def test_zeros_after_the_audio_are_tried_before_rounding() -> None:
     array = accurate.compute(accurate.source.samples).astype(np.float64)[: len(SAMPLES) // 160 + 2] / np.log(10)
     settled = Settling(make_search(array), 1e-6).settle(candidate)
     assert settled is not None and len(settled.target) == len(array), settled
+
+
+def test_floor_is_found_where_few_energies_are_far_below_it() -> None:
+    """The largest energy below the floor would be a wrong floor."""
+    candidate = make_candidate("fbank", num_mel_bins=40)
+    features = candidate.compute(SAMPLES.astype(np.float32)).astype(np.float64)
+    third, fourth = np.sort(features, axis=None)[2:4]
+    assert fourth - third > 0.02
+    floor, largest = Settling(make_search(np.maximum(features, fourth - 1e-4)), 1e-3)._find_floor(candidate)
+    assert floor == pytest.approx(fourth - 1e-4, abs=1e-3) and largest == features.max()
+
+
+def test_rare_option_has_to_explain_as_much_beside_a_usual_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the offset may leave 70% of the cost, a change of the frame length 95%."""
+    search, candidate = make_search(MADE), make_candidate("fbank", num_mel_bins=80)
+    changes = {"frame_length": 20.0, "offset": 8}
+    for cost, is_accepted in (0.8, False), (0.6, True):
+        monkeypatch.setattr(search, "cost", lambda other, cost=cost: cost if other.offset else 1.0)
+        assert (search._accept(candidate, [changes]) != candidate) == is_accepted
 
 
 def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -344,6 +344,18 @@ def test_normalization_in_place() -> None:
     assert features.tolist() == [[-2, -2], [0, 0], [2, 2]]
 
 
+def test_frames_of_another_dimension_are_not_accumulated() -> None:
+    """NumPy would add the count of frames without columns to all sums."""
+    accumulator = knf.CmvnAccumulator()
+    accumulator.accumulate(np.ones((3, 2), np.float32))
+    words = "columns, but the accumulated statistics have 2: pass frames"
+    with pytest.raises(ValueError, match=words):
+        accumulator.accumulate(np.ones((3, 5), np.float32))
+    with pytest.raises(ValueError, match=words):
+        accumulator.add(0, [])
+    assert accumulator.stats.tolist() == [[3.0, 3.0, 3.0], [3.0, 3.0, 0.0]]
+
+
 def test_buffered_features_cannot_go_back() -> None:
     for library in (knf, original()):
         fbank = library.OnlineNemoFbank(library.NemoFbankOptions())

@@ -139,6 +139,12 @@ def test_errors_name_their_cause(tmp_path: Path) -> None:
     assert isinstance(caught.value, ArkError) and isinstance(caught.value.__cause__, MissingFileError)
     with pytest.raises(ours.TableError, match=r"a: needs an array of float32 with 2 dimensions, not of float64 with 1"):
         ours.FloatMatrixWriter(f"ark:{tmp_path}/a")["a"] = np.zeros(3)
+    with pytest.raises(ours.TableError, match=r"a: needs an array of float32 with 2 dimensions, not of float32 with 1"):
+        ours.FloatMatrixWriter(f"ark:{tmp_path}/a")["a"] = np.zeros(3, np.float32)
+    (tmp_path / "short").write_bytes(b"a \0BFM \4\1\0\0\0\4\2\0\0\0" + bytes(4))
+    with pytest.raises(ours.TableError, match=r"short:17: a: ends too early") as caught:
+        ours.SequentialFloatMatrixReader(f"ark:{tmp_path}/short").value  # noqa: B018
+    assert (caught.value.offset, caught.value.key) == (17, "a")
 
 
 def test_matrices_and_vectors_read_and_write_themselves(tmp_path: Path) -> None:
@@ -257,6 +263,26 @@ def test_audio_equals_kaldi_native_ios(tmp_path: Path) -> None:
     assert str(found) == str(wanted)
     assert dict(ours.SequentialWaveInfoReader(f"scp:{tmp_path}/w.scp"))["b"].sample_count == 800
     assert str(ours.WaveData(8000, samples)) == str(theirs.WaveData(8000, samples))
+
+
+def test_header_of_audio_from_a_pipe_has_no_sample_count(tmp_path: Path) -> None:
+    with ours.WaveWriter(f"ark:{tmp_path}/w") as writer:
+        writer["a"] = ours.WaveData(8000, np.zeros((1, 800), np.float32))
+    wav = bytearray((tmp_path / "w").read_bytes()[2:])
+    wav[4:8] = wav[40:44] = b"\xff\xff\xff\xff"
+    (tmp_path / "w.wav").write_bytes(wav)
+    found = ours.read_wave_info(f"{tmp_path}/w.wav")
+    assert (found.sample_count, found.sample_freq, found.num_channels) == (-1, 8000.0, 1)
+    assert found.duration == theirs.read_wave_info(f"{tmp_path}/w.wav").duration
+
+
+def test_text_of_a_header_has_all_digits_of_a_large_count(tmp_path: Path) -> None:
+    """A minute at 16 kHz has about a million samples."""
+    with ours.WaveWriter(f"ark:{tmp_path}/w") as writer:
+        writer["a"] = ours.WaveData(16000, np.zeros((1, 1234567), np.float32))
+    (tmp_path / "w.wav").write_bytes((tmp_path / "w").read_bytes()[2:])
+    wanted, found = (str(library.read_wave_info(f"{tmp_path}/w.wav")) for library in (theirs, ours))
+    assert found == wanted and "sample_count: 1234567\n" in found
 
 
 @pytest.mark.parametrize(("count", "rate"), [(8400, 16000), (800, 8000), (1, 44100), (2**24 + 1, 44100)])

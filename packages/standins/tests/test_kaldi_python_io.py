@@ -62,6 +62,14 @@ def test_arrays_are_written_as_by_kaldiio_and_read(tmp_path: Path) -> None:
         same(dict(entries), ARRAYS)  # An archive is read again.
 
 
+def test_archive_is_written_without_a_script(tmp_path: Path) -> None:
+    with kaldi_python_io.ArchiveWriter(f"{tmp_path}/a.ark") as writer:
+        for key, array in ARRAYS.items():
+            writer.write(key, array)
+    same(dict(kaldi_python_io.ArchiveReader(f"{tmp_path}/a.ark")), ARRAYS)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ark"]
+
+
 def test_script_is_indexed_by_key_and_number(tmp_path: Path) -> None:
     archive, script = write(tmp_path, ARRAYS)
     reader = kaldi_python_io.ScriptReader(script)
@@ -71,8 +79,14 @@ def test_script_is_indexed_by_key_and_number(tmp_path: Path) -> None:
     assert "vector" in reader
     assert "none" not in reader
     same({"doubles": reader[1]}, {"doubles": reader["doubles"]})
-    for index, error in ("none", KeyError), (-1, KeyError), (6, KeyError), (1.5, IndexError), (True, IndexError):
-        with pytest.raises(error):
+    for index, error, words in (
+        ("none", KeyError, "no line has the key none: index_keys lists the keys"),
+        (-1, KeyError, "no line has the number -1"),
+        (6, KeyError, "no line has the number 6: the file has 6 lines"),
+        (1.5, IndexError, "cannot be indexed by float"),
+        (True, IndexError, "cannot be indexed by bool"),
+    ):
+        with pytest.raises(error, match=words):
             reader[index]  # type: ignore[index]
     copied = pickle.loads(pickle.dumps(reader))  # Workers of a DataLoader that are spawned receive it.
     same({"vector": copied["vector"]}, {"vector": ARRAYS["vector"]})

@@ -164,6 +164,11 @@ def test_invalid_range_is_refused(part: str, tmp_path: Path) -> None:
         ours.load_mat(f"{tmp_path}/m{part}")
 
 
+def test_error_of_a_name_without_a_range_has_the_whole_name() -> None:
+    with pytest.raises(SpecifierError, match=r"^'\| cat > a\[1' starts with"):
+        ours.load_mat("| cat > a[1")
+
+
 TEXT = "a 3\nb 1 2 3\nc 1.5 2\nd  [ 0 1 2 ]\ne  [ 0.5 1 2 ]\nf  [\n  1 2\n  3 -4 ]\ng  [\n  1.5 2\n  3 4 ]\nh 2.5\n"
 
 
@@ -314,6 +319,7 @@ def test_unsupported_arguments_are_refused(tmp_path: Path) -> None:
         lambda: ours.save_ark(f"{tmp_path}/a", AUDIO, write_function="soundfile_flac"),
         lambda: ours.ReadHelper("ark:x", segments="y"),
         lambda: ours.parse_specifier("nothing"),
+        lambda: ours.matio.SegmentsExtractor("x"),
     ):
         with pytest.raises(SpecifierError):
             call()
@@ -617,6 +623,7 @@ BOMBS = {
     "nested tuples as a key": DEEP,
     "nested tuples in a set": DEEP.replace(b"}", b"\x8f(").replace(b"Ns", b"\x90"),
     "nested tuples in a frozen set": DEEP.replace(b"}", b"(").replace(b"Ns", b"\x91"),
+    "nested tuples beside numbers as a key": DEEP.replace(b"\x85", b"K\1\x86"),
     "one tuple as many keys": b"\x80\x02(" + 10_000 * b"K\1" + b"tq\0}" + 10_000 * b"h\0Ns" + b".",
     "many arrays of the same bytes": b"(B\x40\x42\x0f\0" + bytes(10**6) + b"q\1" + 300 * (
         b"cnumpy\n_reconstruct\n)R(K\1J\x90\xd0\3\0\x85cnumpy\ndtype\nX\2\0\0\0f4\x85R\x89h\1tb") + b"t.",
@@ -642,6 +649,11 @@ def test_pickle_takes_no_more_memory_than_its_bytes(name: str, monkeypatch: pyte
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_tuples_without_tuples_are_read_as_keys_and_members() -> None:
+    value = {(): 1, (1, "a"): {(), (2,)}}
+    assert read_pickle(BytesSource(pickle.dumps(value))) == value
 
 
 def test_lists_that_refer_to_each_other_are_read_at_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,37 @@ def test_audio_of_every_format_is_an_integer_rate_and_samples_in_rows(
         assert type(value[0]) is int and value[1].shape == stored.shape
     segments = ours.load_scp(f"{tmp_path}/wav.scp", segments=f"{tmp_path}/segments")
     same(segments["utt"], (16000, expected[4000:8000]))
+
+
+# Sizes of the RIFF and data chunks that programs write to a pipe. sox writes whole blocks of at most 0x7FFFF000 bytes.
+PIPED_SIZES = {
+    "ffmpeg": (0xFFFFFFFF, 0xFFFFFFFF),
+    "sox, float": (0x7FFFF032, 0x7FFFF000),
+    "sox, 24 bits": (0x7FFFF048, 0x7FFFEFFF),
+    "sox, GSM": (0x7FFFEFF6, 0x7FFFEFC2),
+}
+
+
+@pytest.mark.parametrize("program", PIPED_SIZES)
+def test_audio_of_an_unknown_size_is_read_by_soundfile(program: str, tmp_path: Path) -> None:
+    stored = np.random.default_rng(1).uniform(-0.5, 0.5, 800)
+    soundfile.write(tmp_path / "a.wav", stored, 8000, subtype="DOUBLE")
+    data = bytearray((tmp_path / "a.wav").read_bytes())
+    riff, size = PIPED_SIZES[program]
+    struct.pack_into("<I", data, 4, riff)
+    struct.pack_into("<I", data, data.index(b"data") + 4, size)
+    (tmp_path / "a.wav").write_bytes(data)
+    for place in f"{tmp_path}/a.wav", f"cat {tmp_path}/a.wav |":
+        same(ours.load_mat(place), (8000, stored))
+
+
+def test_extensible_linear_audio_is_read_without_soundfile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    subtype = struct.pack("<HHIH", 22, 16, 4, 1) + bytes.fromhex("000000001000800000aa00389b71")
+    data = wave(format_end=subtype)
+    at = data.index(b"fmt ") + 8
+    (tmp_path / "a.wav").write_bytes(data[:at] + b"\xfe\xff" + data[at + 2 :])
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    same(ours.load_mat(f"{tmp_path}/a.wav"), (8000, np.frombuffer(SAMPLES, np.int16)))
 
 
 FOREIGN = {

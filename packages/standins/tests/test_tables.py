@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import io
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,15 @@ import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError, OpenError, WriteError
 from io_ark.tables import readers
-from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldiio, torchaudio_kaldi_io
-from tests.io_ark.streams.test_access import MATRIX, REFUSALS, check_private_addresses, check_refused
+from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldi_python_io, kaldiio, torchaudio_kaldi_io
+from kaldi_standins.kaldi_python_io import functional, inst
+from tests.io_ark.streams.test_access import (
+    MATRIX,
+    REFUSALS,
+    Names,
+    check_private_addresses,
+    check_refused,
+)
 from tests.io_ark.tables.test_interrupted_readers import (
     OWN,
     Step,
@@ -161,7 +170,32 @@ DOORS: list[Callable[..., object]] = [
     lambda at, **no: list(kaldiio.ReadHelper(f"scp:{at.script}", str(at.segments), **no)),
     lambda at, **no: kaldiio.open_like_kaldi(at.source, **no),
     lambda at, **no: kaldiio.open_like_kaldi(at.out, "w", **no),
+    lambda at, **no: kaldiio.matio.SegmentsExtractor(str(at.script), segments=str(at.segments), **no)["s"],
     lambda at, **no: kaldi_io.read_segments_as_bool_vec(at.source, **no),
+    lambda at, **no: kaldi_io.open_or_fd(at.source, **no),
+    lambda at, **no: kaldi_io.open_or_fd(at.out, "wb", **no),
+    lambda at, **no: kaldi_io.read_mat(at.source, **no),
+    lambda at, **no: kaldi_io.read_vec_flt(at.source, **no),
+    lambda at, **no: kaldi_io.read_vec_int(at.source, **no),
+    lambda at, **no: kaldi_io.read_post(at.source, **no),
+    lambda at, **no: kaldi_io.read_cntime(at.source, **no),
+    lambda at, **no: list(kaldi_io.read_post_rxspec(f"ark:{at.source}", **no)),
+    lambda at, **no: list(kaldi_io.read_post_rxspec(f"scp:{at.script}", **no)),
+    lambda at, **no: kaldi_io.write_mat(at.out, MATRIX, **no),
+    lambda at, **no: kaldi_io.write_vec_flt(at.out, MATRIX[0], **no),
+    lambda at, **no: kaldi_io.write_vec_int(at.out, np.array([1], np.int32), **no),
+    lambda at, **no: functional.read_kaldi_mat(at.source, **no),
+    lambda at, **no: functional.read_kaldi_vec(at.source, **no),
+    lambda at, **no: inst.parse_scps(at.source, **no),
+    lambda at, **no: kaldi_python_io.Reader(at.source, **no),
+    lambda at, **no: kaldi_python_io.ScriptReader(at.source, **no),
+    lambda at, **no: kaldi_python_io.ScriptReader(str(at.script), **no)["a"],
+    lambda at, **no: kaldi_python_io.AlignScriptReader(str(at.script), **no)["a"],
+    lambda at, **no: list(kaldi_python_io.ArchiveReader(at.source, **no)),
+    lambda at, **no: list(kaldi_python_io.AlignArchiveReader(at.source, **no)),
+    lambda at, **no: list(kaldi_python_io.Nnet3EgsReader(at.source, **no)),
+    lambda at, **no: kaldi_python_io.ArchiveWriter(at.out, **no),
+    lambda at, **no: kaldi_python_io.ArchiveWriter(f"{at.script.parent}/a", at.out, **no),
     lambda at, **no: kaldi_native_io.FloatMatrix.read(at.source, **no),
     lambda at, **no: kaldi_native_io.DoubleVector.read(at.source, **no),
     lambda at, **no: NATIVE.write(at.out, True, **no),
@@ -191,6 +225,34 @@ def test_stand_ins_refuse_commands_and_urls(
     refusal: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_refused(DOORS, refusal, tmp_path, monkeypatch)
+
+
+def test_stand_ins_permit_commands_and_urls_by_default() -> None:
+    modules = kaldi_io, torchaudio_kaldi_io, kaldiio.matio, kaldiio.highlevel, kaldi_native_io, functional, inst
+    owners = [*modules, *(value for module in modules for value in vars(module).values() if inspect.isclass(value))]
+    functions = {value for owner in owners for value in vars(owner).values() if inspect.isfunction(value)}
+    checked = 0
+    for function in functions:
+        if function.__module__.startswith("kaldi_standins."):
+            parameters = inspect.signature(function).parameters
+            defaults = [parameters[name].default for name in ("pipes", "network") if name in parameters]
+            assert all(default in (True, inspect.Parameter.empty) for default in defaults), function
+            checked += len(defaults)
+    assert checked > 80
+
+
+def test_stand_ins_run_commands_by_default(tmp_path: Path) -> None:
+    made, script, segments = (tmp_path / name for name in ("made", "a.scp", "segments"))
+    at = Names(f"touch {made} |", f"| touch {made}", script, segments)
+    script.write_text(f"a touch {made} |\n")
+    segments.write_text("s a 0 1\n")
+    for number, door in enumerate(DOORS):
+        with suppress(ArkError):  # The command has no output.
+            opened = door(at)
+            if hasattr(opened, "close"):
+                opened.close()
+        assert made.exists(), (number, door)
+        made.unlink()
 
 
 def test_no_door_to_a_script_file_reaches_a_private_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

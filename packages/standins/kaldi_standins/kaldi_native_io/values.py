@@ -293,5 +293,6 @@ class WaveInfo:
 
     def __str__(self) -> str:
         names = "sample_freq", "sample_count", "duration", "num_channels", "block_align", "data_bytes"
-        lines = [f"{name}: {getattr(self, name):g}" for name in names]
+        values = [(name, getattr(self, name)) for name in names]
+        lines = [f"{name}: {value:g}" if isinstance(value, float) else f"{name}: {value}" for name, value in values]
         return "\n".join([*lines, f"reverse_bytes: {int(self.reverse_bytes)}", ""])

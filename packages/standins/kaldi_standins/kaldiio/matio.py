@@ -482,8 +482,7 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
     """Split a location into the file, the offset and the slices of the range. A command stays whole."""
-    stripped = ark_name.strip()
-    if stripped[-1:] == "|" or stripped[:1] == "|":
+    if ark_name.lstrip()[:1] == "|":  # A command to read ends in |, and therefore in neither a range nor an offset.
         return ark_name, None, None
     slices = None
     if ark_name.endswith("]") and "[" in ark_name:

@@ -26,6 +26,9 @@ _EXTENSIBLE = 0xFFFE
 _FORMAT_FIRST = struct.Struct("<20xH12xH")
 # Bytes that are searched for the format of any other file.
 _HEADER = 1 << 12
+# Smallest size in bytes of the RIFF chunk that may stand for an unknown size. If sox does not know the size, it
+# announces as many whole blocks as fit into 0x7FFFF000 bytes, and a block has less than 64 KiB.
+_MIN_UNKNOWN_BYTES = 0x7FFFF000 - 0xFFFF
 
 
 def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
@@ -101,8 +104,8 @@ def read_audio(source: Source) -> Audio:
         return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
     size = int.from_bytes(source.peek(8)[4:], "little")
     remaining = source.remaining()
-    whole = 0 < size < 2**31 and (remaining is None or size + 8 <= remaining)
-    return decode_audio(source.read(size + 8) if whole else source.read_rest(), source)
+    is_known = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
+    return decode_audio(source.read(size + 8) if is_known else source.read_rest(), source)
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
