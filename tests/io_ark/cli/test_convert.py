@@ -28,6 +28,7 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark import numpy_files
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, find_format
@@ -451,6 +452,16 @@ def test_row_group_of_a_parquet_file_has_limited_bytes(monkeypatch: pytest.Monke
     assert parquet.ParquetFile("o.parquet").metadata.num_row_groups == 2  # 80 + 96 bytes, and 112 bytes.
     ark("convert o.parquet back.ark")
     same(dict(io_ark.read("ark:back.ark")))
+
+
+def test_row_group_of_a_parquet_file_fills_the_memory(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
+    pytest.importorskip("pyarrow")
+    io_ark.save("m", np.ones((3000, 80), np.float32), kind="matrix")
+    Path("one.scp").write_text("a m\n")
+    ark("convert one.scp o.parquet")
+    monkeypatch.setattr(numpy_files, "MAX_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(numpy_files, "MAX_UNPACKED_RATIO", 1)
+    assert "row group 0: an array of " in ark("convert o.parquet back.ark", 2).err
 
 
 def test_row_group_of_a_parquet_file_has_up_to_64_arrays(ark: Ark) -> None:

@@ -134,6 +134,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
         ("\ufeffa x.wav\nb y.wav\n", "line 1: the file starts with a byte order mark"),
         ("a x.wav\nb y.wav\nb z.wav\n", "line 3: b occurs a second time"),
+        ("\udcff x.wav\nb y.wav\n\udcff z.wav\n", "line 3: \ufffd occurs a second time"),
         ("a x.wav\nb\x01 y.wav\n", "line 2: the key 'b.x01' has a control character, which no table can hold: rename"),
         ("a x.wav\nb\n", "line 2: nothing follows the key 'b'"),
         ("a x.wav\n\nb y.wav\n", "line 2: a blank line precedes a key"),
@@ -141,7 +142,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
 )
 def test_invalid_lists_are_refused(tmp_path: Path, text: str, message: str) -> None:
     data = make_data(tmp_path, 1, samples=(800,))
-    (data / "wav.scp").write_text(text)
+    (data / "wav.scp").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(DumpError, match=message):
         make_plan(job_of(data))
 
