@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 STDERR = 2
 # Number of computed batches that may wait to be encoded and written, while the next batch is computed.
 MAX_WAITING_BATCHES = 4
-# Reports the progress of an archive: utterances, seconds of audio and failures so far.
+# Function that reports the progress of an archive: numbers of utterances, seconds of audio, and failures so far.
 Report = Callable[[int, float, int], None]
 
 
