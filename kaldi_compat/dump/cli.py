@@ -364,7 +364,7 @@ def make_speed_job(job: Job) -> Job:
     """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
-    # The default log and archive directories move to the new data directory.
+    # Default directories of the log and archives are inside the data directory, so they move to the new one.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)

@@ -104,7 +104,7 @@ class _Workers:
                 for worker in self.workers:
                     if worker.shard is None and self.waiting:
                         worker.shard = self.waiting.popleft()
-                        with contextlib.suppress(OSError):  # The worker is dead, and is replaced below.
+                        with contextlib.suppress(OSError):  # Sending fails if the worker is dead. It is replaced below.
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}

@@ -238,7 +238,7 @@ def _get_member(owner: Any, name: str, place: str) -> Any:
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     own = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
-    remedy = f"choose from {', '.join(own)}" if own else "it has no classes or functions of its own"
+    remedy = f"choose from {', '.join(own)}" if own else "name a module with classes or functions of its own"
     raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
 
 

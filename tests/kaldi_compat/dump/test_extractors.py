@@ -423,8 +423,8 @@ def test_object_that_is_not_a_torch_module_is_not_compiled(data: Path) -> None:
     )
 
 
-def test_front_end_of_a_preset_is_not_compiled(data: Path) -> None:
-    (data.parent / "front.py").write_text(
+def test_front_end_of_a_preset_is_not_compiled(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "front.py").write_text(
         "import kaldi_compat\n\ndef make(device):\n    return kaldi_compat.Frontend('wespeaker')\n"
     )
     assert "--compile does not apply to front ends of presets, and make is one: leave out --compile" in refused(
