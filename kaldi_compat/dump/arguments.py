@@ -80,13 +80,13 @@ Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if t
 command line, 130 after Ctrl-C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
 reasons.
 """
-# Advice for words that are not features, but the topics of Kaldi's scripts.
+# Advice for words that users may pass as a feature, because Kaldi has scripts for them.
 OTHER_PROGRAMS = {
     "vad": "the program compute-vad decides which frames have speech: compute-vad --config=conf/vad.conf "
     "scp:<data>/feats.scp ark,scp:vad.ark,<data>/vad.scp",
     "cmvn": "add --cmvn=speaker to the dump of a feature, or run compute-cmvn-stats",
 }
-# Answers to options that only Kaldi's scripts have.
+# Ends of the messages about options that only Kaldi's scripts have.
 SCRIPT_OPTIONS = {
     **{f"{feature}-config": "is --conf here" for feature in SPECTRAL},
     "pitch-config": "is --pitch-conf here",

@@ -17,8 +17,9 @@ from kaldi_compat.dump.user_modules import is_library_file, is_user_module
 
 # Audit events of Python whose first argument is the path of a file.
 FILE_EVENTS = ("open", "ctypes.dlopen")
-# Audit events of sources of data that cannot be compared, with descriptions.
+# Description of a file that calls may change, so that its content at the start cannot be compared.
 UPDATED_FILE = "a file that its calls open for reading and writing"
+# Audit events of other sources of data that cannot be compared, with their descriptions.
 EXTERNAL_EVENTS = {
     "sqlite3.connect": "a database that its calls open",
     "subprocess.Popen": "a program that its calls run",
@@ -26,12 +27,13 @@ EXTERNAL_EVENTS = {
     "os.posix_spawn": "a program that its calls run",
     "socket.connect": "a network connection of its calls",
 }
-# Libraries that compile code during the first calls. The files that a compiler reads do not decide numbers.
+# Libraries that compile code during the first calls. The files that a compiler reads do not affect results.
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
-SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")
+SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")  # Their files describe the machine, and are not recorded.
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
 # Modules that open files of code to import or show them. Other modules open such files as data.
 READERS_OF_CODE = ("importlib._bootstrap_external", "_frozen_importlib_external", "zipimport", "tokenize")
+# Modules that implement os.environ. Their first caller in another module reads the variable.
 ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 
@@ -40,13 +42,13 @@ class CallRecord:
     """The sources of data that calls of an extractor have used."""
 
     read: set[Path] = field(default_factory=set)  # Files that were opened for reading.
-    # Files that were opened for writing. The calls create these files, so they do not decide numbers.
+    # Files that were opened for writing. The calls create their content, so it is not compared.
     written: set[Path] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)  # Names of environment variables that the user's code has read.
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the files that may decide numbers. They include missing files, which a later call may find."""
+        """Return the files that may affect results. They include missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 

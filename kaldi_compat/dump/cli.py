@@ -63,11 +63,11 @@ FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SECONDS_TO_END = 1.5  # Time that a job may take to clean up after a signal, before the process ends at once.
-MISSING_FILE = os.strerror(errno.ENOENT)  # End of the message about a file that does not exist.
-MAX_REASONS = 5  # Reasons of failures in the summary.
-# Text of the summary for each count of utterances in the manifests.
+MISSING_FILE = os.strerror(errno.ENOENT)  # End of the reason of a failure because of a missing file.
+MAX_REASONS = 5  # Maximum number of reasons of failures that the summary lists.
+# Texts of the summary, which follow "3 utterances", for counts in the manifests.
 NOTES = {
-    "computed_on_cpu": "did not fit into a GPU's memory when it was their turn, and ran on the CPU",
+    "computed_on_cpu": "did not fit into a GPU's memory, and ran on the CPU",
     "without_kernels": "ran on GPUs without the fused kernels: the .log files say why",
     "resampled": "with another sampling rate {verb} resampled",
     "empty": "{verb} written without frames, for example because the audio is too short",
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(argv)
     finally:
         for number, handler in handlers.items():
-            with contextlib.suppress(ValueError):  # Outside of the main thread no handler was changed, or can be set.
+            with contextlib.suppress(ValueError):  # Outside of the main thread, no handler can be changed.
                 signal.signal(number, handler)
 
 
@@ -117,7 +117,7 @@ def _run_job(job: Job) -> int:
         with COMMANDS.allowed():
             outcome = run(job)
         if not outcome.good_enough:
-            return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
+            return _say("fewer than 95% of the utterances have features: see the messages above", FAILED_STATUS)
         return 0
     except KeyboardInterrupt:
         return _say(INTERRUPTED, INTERRUPTED_STATUS)
@@ -185,7 +185,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
         for number in handled:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
-        COMMANDS.end()  # Lets threads continue that wait for the output of commands.
+        COMMANDS.end()  # Threads that wait for the output of commands then continue.
         raise Interrupted
 
     for number in handled:
@@ -211,7 +211,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
         OptionError: the options are invalid.
         DumpError: the job cannot be run or resumed.
     """
-    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # Parsing would return a text for any value.
+    if not {"help", "version"}.isdisjoint(map(normalize, options)):  # They would result in a text instead of a job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
         raise OptionError(f"help and version are not options of a call from Python: {advice}")
     is_folder = isinstance(extractor, str | os.PathLike) and os.path.isdir(extractor)
@@ -227,7 +227,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     feature = [extractor] if extractor and not source else []
     with with_keywords(), COMMANDS.allowed():
         if not extractor and options.keys().isdisjoint(SOURCES):
-            for key in options:  # A misspelled option may be the extractor's.
+            for key in options:  # The user may have misspelled the option that names the extractor.
                 find_flag(list_flags() | get_flags(CommonOptions), key)
             raise OptionError("no extractor is given: pass a feature, a preset, package.module:name, or an object")
         job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
@@ -314,7 +314,7 @@ def run(job: Job) -> Outcome:
     with locked_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
         shards = plan.select_part(number, parts)
-        # A part of a job checks only the lines of its archives, since many parts would take long to check all lines.
+        # A part of a job checks only the lines of its archives, because many parts would check each line many times.
         if job.options.shard and job.options.by_speaker:
             lines_of_part = chain.from_iterable(read_lines_of(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
@@ -337,7 +337,7 @@ def run(job: Job) -> Outcome:
             _say(f"part {number} of {parts} is done; {left} {archives} left to other parts")
             if faulty := [shard.number for shard in shards if done[shard.number][2]]:
                 log = job.layout.get_file_of_archive(faulty[0], "log")
-                more = f" and {len(faulty) - 1} more logs" if faulty[1:] else ""
+                more = f" and {len(faulty) - 1} more log{'s' * (len(faulty) > 2)}" if faulty[1:] else ""
                 _say(f"the failed utterances of this part are listed in {log}{more}")
             return Outcome(sum(n - failed for n, _, failed in done.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
@@ -364,7 +364,7 @@ def make_speed_job(job: Job) -> Job:
     """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
-    # The default log and archive directories move to the new data directory.
+    # Default directories of the log and archives are inside the data directory, so they move to the new one.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
@@ -429,7 +429,7 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             _say_unused_shard_size(job.options, plan)
         else:
             if job.options.resumes:
-                _say(f"there is nothing to resume in {layout.log}, so the dump starts")
+                _say(f"there is nothing to resume in {layout.log}, so a new dump starts")
             if layout.plan.exists():
                 _say(
                     f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them if "
@@ -477,13 +477,14 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     """Print the figures, warnings and failures of a job to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
-        f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
+        f"{outcome.seconds / HOUR:.2f} hours of audio, "
+        f"{len(outcome.failures)} failure{'s' * (len(outcome.failures) != 1)}",
         f"this run: {monitor.summarize(outcome.bound)}",
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
     if job.options.on_gpu and job.with_pitch:
-        lines.append("pitch was tracked on the CPU: no kernel does that")
+        lines.append("pitch was tracked on the CPU, because it cannot be tracked on a GPU")
     for name, text in NOTES.items():
         if count := int(outcome.work.get(name, 0)):
             lines.append(f"{format_utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")

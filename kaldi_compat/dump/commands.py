@@ -32,10 +32,10 @@ from io_ark.text import shorten
 logger = logging.getLogger(__name__)
 
 _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
-# Time that a command with invalid output may take to exit. Its exit status then becomes part of the error.
+# Time that a command with invalid output may take to exit, so that its exit status becomes a part of the error.
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-# Exit statuses of a command whose output is not read to the end: SIGPIPE ended the command, or a program of its shell.
+# Exit statuses that are no error if the output is not read to the end: SIGPIPE ended the command, or a program in it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
@@ -43,7 +43,7 @@ class CommandGroup:
     """The process group of this process's commands."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # A signal handler may interrupt this thread while it holds the lock.
+        self._lock = threading.RLock()  # Reentrant, because a signal handler may interrupt a thread that holds it.
         self._guardian = 0
         self._lifeline = -1
         self._ended = False

@@ -90,5 +90,5 @@ def watch_device(device: str) -> Iterator[None]:
             raise
         raise LostDeviceError(
             f"{device} no longer works after a fault of the card, its driver or a kernel "
-            f"({format_error(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
+            f"({format_error(error)[:200]}): {kernels.SWITCH}=0 in the environment disables the kernels of kaldi-compat"
         ) from error

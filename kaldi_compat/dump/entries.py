@@ -27,7 +27,7 @@ class OnGrid(NamedTuple):
     """Place of samples in memory that a device can copy from."""
 
     tensor: Any  # All samples of the memory, as an int16 tensor.
-    start: int  # Index of the first sample.
+    start: int  # Index in ``tensor`` of the first sample of the utterances.
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def make_failure(index: int, key: str, error: BaseException) -> Failure:
 class Utterances:
     """Consecutive utterances of an archive's list."""
 
-    index: int  # Position of the first utterance.
+    index: int  # Position of the first utterance in the archive's list.
     block: Block  # Keys, and audio or features.
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class Utterances:
 class Audio(Utterances):
     """Audio of utterances."""
 
-    # Place of the block's first sample if the samples are in memory that a device can copy from.
+    # Place of the block's samples in memory that a device can copy from; None for samples in other memory.
     place: OnGrid | None = None
 
     @classmethod
@@ -131,7 +131,7 @@ class Audio(Utterances):
 class Features(Utterances):
     """Features of utterances."""
 
-    durations: Doubles  # (utterances,), durations of the audio in seconds.
+    durations: Doubles  # (utterances,): duration of the audio of each utterance in seconds.
     name: str = FEATS  # Name of the output. An utterance has the same position in all outputs.
 
     @classmethod
@@ -150,8 +150,8 @@ class Features(Utterances):
 class Encoded(Features):
     """Features encoded for the archive."""
 
-    block: PackedBlock  # Keys and entries of the archive.
-    frames: Integers = field(kw_only=True)  # (utterances,), number of rows of each matrix.
+    block: PackedBlock  # Entries as bytes of the archive.
+    frames: Integers = field(kw_only=True)  # (utterances,): number of rows of each matrix.
     left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 
 

@@ -18,7 +18,7 @@ INVALID_STATUS = 2  # Exit status for an invalid command line.
 def main() -> int:
     """Run the command line of this process and return the exit status. The process may end instead."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)  # The command installs its own handler before it changes anything.
+        signal.signal(signal.SIGINT, _end)  # A command installs its own handler before it changes any file.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name == "data":
         from io_ark.data_dir.scripts import run_data_command

@@ -20,7 +20,7 @@ def format_error(error: BaseException) -> str:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
         text = str(error)
-    except Exception:  # A class of the user may fail here.
+    except Exception:  # The user's class of the error may have a faulty __str__.
         text = ""
     return " ".join(text.split()) or type(error).__name__
 
@@ -60,7 +60,7 @@ def convert_to_user_error(error: BaseException) -> DumpError:
     return DumpError(f"internal error, please report it with the .log files: {name}: {format_error(error)}")
 
 
-# Files, offsets and times in the reason of a failure. Reasons that differ only in these belong to one group.
+# Files, offsets and times in the reason of a failure. Reasons that differ only in such details belong to one group.
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 

@@ -77,7 +77,7 @@ class PitchComputer:
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
-        spectral = options.get(job.spectral)  # The pitch tracker has no options to allow resampling.
+        spectral = options.get(job.spectral)  # No option of pitch allows resampling.
         self.may_downsample = spectral is not None and spectral.allow_downsample
         self.may_upsample = spectral is not None and spectral.allow_upsample
 

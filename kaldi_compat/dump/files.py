@@ -25,7 +25,7 @@ else:
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 1 << 20
+CHUNK = 1 << 20  # Number of bytes that are read at once.
 # Time that a part of a job waits for the plan of another part. Planning ten million utterances takes a few seconds.
 SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
@@ -37,7 +37,8 @@ def encode_name(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-# Device, inode, size and time of a file. The stamp changes if the file is changed or replaced.
+# Device, inode, size in bytes, and time of the last change in nanoseconds, of a file. The stamp changes if the file is
+# changed or replaced.
 Stamp = tuple[int, int, int, int]
 
 

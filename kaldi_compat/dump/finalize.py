@@ -208,7 +208,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
     path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
-    # Kaldi's scripts count the lines of utt2spk. utils/validate_data_dir.sh has compared it with wav.scp.
+    # Kaldi's scripts count the lines of utt2spk, which utils/validate_data_dir.sh has compared with wav.scp before.
     with open(path, "rb") as file:
         return max(plan.count, sum(1 for line in file))
 
@@ -310,7 +310,8 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         _write_table(job.layout, "cmvn", "double-matrix", sum_speakers())
     warnings = []
     if not_finite:
-        warnings.append(f"the CMVN statistics of {len(not_finite)} speakers have NaN or infinities: {not_finite[0]}")
+        speakers = f"{len(not_finite)} speaker{'s' * (len(not_finite) > 1)}"
+        warnings.append(f"the CMVN statistics of {speakers} have NaN or infinities (first: {not_finite[0]})")
     if OVERALL in job.options.cmvn_levels and total is not None:
         with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)

@@ -1,4 +1,4 @@
-"""Digest and watch the files, apart from the audio, that decide the computed numbers.
+"""Digest and watch the files, apart from the audio, that determine the computed numbers.
 
 Workers read these files at different times. An archive, or the job, is finished only if the files still have the
 digests of the plan.
@@ -20,7 +20,7 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import make_source
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
-# Files of the data directory that decide the numbers. Some may be missing.
+# Files of the data directory that determine the features. Some may be missing.
 IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options of a feature that name a table with a value for each speaker or utterance.
 IN_CONF = ("vtln_map", "utt2spk")
@@ -43,7 +43,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str]
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that decide the numbers of an extractor, by the flag that names the file."""
+    """Return the files that determine the results of an extractor, by the flag that names the file."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})

@@ -39,30 +39,32 @@ from kaldi_compat.exact.resample import resample_waveform
 
 logger = logging.getLogger(__name__)
 
-MAX_EXACT_INTEGER = 1 << 24  # Largest absolute value up to which float32 represents all integers.
-INT16_SCALE = np.float32(32768)  # Divides 16-bit samples into audio from -1 to 1.
+MAX_EXACT_INTEGER = 1 << 24  # Codes are stored as float32, which represents all integers up to this absolute value.
+INT16_SCALE = np.float32(32768)  # Divisor that scales 16-bit samples to the range from -1 to 1.
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
-# Seconds of padded audio in a batch, if neither the user nor the extractor limits them. Larger batches need more
-# memory, and smaller batches leave parts of a GPU idle.
+# Default limits of the padded audio in a batch, in seconds. Larger batches need more memory, and smaller batches leave
+# parts of a GPU idle.
 BATCH_SECONDS_ON_CPU, BATCH_SECONDS_ON_GPU = 60.0, 300.0
-# Number of batches in a window of utterances, which are sorted by duration to reduce padding. A larger window would
-# need less padding, and more memory for the audio.
+# Utterances are read in windows of this many batches, and sorted by duration within a window to reduce padding. A
+# larger window would reduce padding further, but need more memory for the audio.
 BATCHES_IN_WINDOW = 8
-# Durations of the trial's audio, in ascending order. At 16 kHz, the numbers of samples, of 10 ms frames and of 20 ms
-# rows are odd for some durations and even for others.
+# Durations of the trial's audio in seconds, in ascending order. At 16 kHz, some of them have odd and others have even
+# numbers of samples, of 10 ms frames and of 20 ms rows, because models round these numbers.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
 FIRST_CALL_SECONDS = 1.0
 # Index in TRIAL_SECONDS of the audio that is compared with the longest audio to measure the frame shift.
 SHIFT_REFERENCE = 1
-# Tolerance of the difference between outputs in a batch and of a single utterance, divided by the largest value.
+# Largest difference, relative to the largest value, between the outputs of an utterance in a batch and alone at which
+# it may share a batch: for float32, and for bfloat16 and float16. Batches change the order of sums, and thus rounding.
 TOLERANCE, HALF_PRECISION_TOLERANCE = 1e-5, 3e-2
-# Tolerance of the number of rows if the frame shift is declared: in rows, plus a share of the expected rows.
+# The number of rows may differ from the number that a declared frame shift requires by MAX_ROW_ERROR rows plus
+# MAX_ROW_ERROR_SHARE of the required rows, because extractors treat the ends of the audio differently.
 MAX_ROW_ERROR, MAX_ROW_ERROR_SHARE = 5, 0.05
 MAX_MESSAGE_CHARACTERS = 300
-SHORT_SECONDS = 0.1  # If an utterance of less audio fails, its message says so.
+SHORT_SECONDS = 0.1  # The message about a failed utterance says if its audio is shorter, as a likely cause.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-RESERVED = ("wav", "cmvn")  # Names of script files that have another meaning in a data directory.
+RESERVED = ("wav", "cmvn")  # Outputs must not have these names, because Kaldi uses wav.scp and cmvn.scp.
 
 
 @dataclass(frozen=True)
@@ -76,16 +78,17 @@ class Trial:
 
     # Kind and number of columns of each output, by name (0 columns for vectors of any length).
     outputs: dict[str, tuple[str, int]] = field(default_factory=lambda: {FEATS: (MATRIX, 0)})
-    batching: str = ALONE  # "padded", "equal" (utterances of equal length share a batch) or "alone".
+    batching: str = ALONE  # Utterances that may share a batch: "padded" (all), "equal" (of equal length) or "alone".
     frame_shift: float = 0.0  # Seconds between rows of the matrices; 0 if the distance is not constant.
-    threads: int = 1  # Number of threads of a model on a CPU, which may decide the last digits.
-    # Length in samples of the shortest audio that a batch did not change in the trial. Shorter audio is computed alone.
+    threads: int = 1  # Number of CPU threads of the extractor, which may affect the last digits.
+    # Length in samples of the shortest audio whose outputs a padded batch did not change in the trial. Shorter audio is
+    # computed alone.
     shortest: int = 0
     digests: Mapping[str, str] = field(default_factory=dict)  # Digests of the extractor's state, by name.
-    # Reasons why parts of the extractor cannot be digested, by name.
+    # Reasons why parts of the extractor cannot be digested, by name of the part.
     opaque: Mapping[str, str] = field(default_factory=dict)
-    volatile: Sequence[str] = ()  # Paths of values that calls change, which are not part of the digests.
-    variables: Sequence[str] = ()  # Names of the environment variables that calls read.
+    volatile: Sequence[str] = ()  # Attribute paths of values that calls change, which are not part of the digests.
+    variables: Sequence[str] = ()  # Names of the environment variables that calls of the extractor read.
     files: Mapping[str, str] = field(default_factory=dict)  # Files that the extractor has used, by name.
 
     def __post_init__(self) -> None:
@@ -203,7 +206,7 @@ def describe_opaque(opaque: Mapping[str, str]) -> str:
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
-# The model of a trial, which the first computer in this process takes over.
+# The extractor of the latest trial. The first ExtractorComputer of this process takes it over, to open it only once.
 _trial_extractors: dict[Any, DeviceExtractor] = {}
 
 
@@ -242,7 +245,8 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
             kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
-            raise DumpError(f"{reducing} needs matrices, but {extractor.name} returns {kinds}: leave out {reducing}")
+            text = f"{reducing} needs matrices of floats, but {extractor.name} returns {kinds}"
+            raise DumpError(f"{text}: leave out {reducing}")
         audio = audio[-len(alone) :]
         batching, first = extractor.batching, 0
         if not batching:
@@ -253,7 +257,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     if digests.opaque and not job.options.trust_extractor:
         notes.append(
             f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared, so --resume is refused unless "
-            "the object has a version or --trust-extractor is added"
+            "the object has an attribute 'version' or --trust-extractor is added"
         )
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
@@ -368,7 +372,7 @@ def _describe_difference(
             raise
         return f"fails ({_describe_error(error)})"
     tolerance = TOLERANCE if model.options.dtype == "float32" else HALF_PRECISION_TOLERANCE
-    largest = np.max(differences)  # Unlike Python's max, this is NaN if one difference is NaN.
+    largest = np.max(differences)  # Unlike Python's max, this is NaN, and thus refused below, if a difference is NaN.
     return None if largest <= tolerance else f"differs by {largest:.1e} of the largest value"
 
 
@@ -397,14 +401,14 @@ def check_arrays(
         value = arrays[name]
         if get_kind(value) != kind:
             raise ValueError(
-                f"{name} has the type {get_kind(value)}, but had the type {kind} in the trial: "
+                f"{name} has the type {get_kind(value)}, but had the type {kind} in the trial call with noise: "
                 "return the same type for all audio"
             )
         if not len(value):
             raise ValueError(f"{name} is empty, perhaps because the audio is too short: remove the utterance")
         if columns and value.shape[-1] != columns:
             raise ValueError(
-                f"{name} has {value.shape[-1]} columns, but had {columns} in the trial: "
+                f"{name} has {value.shape[-1]} columns, but had {columns} in the trial call with noise: "
                 "return the same number of columns for all audio"
             )
         if not value.size:
@@ -413,7 +417,7 @@ def check_arrays(
             raise ValueError(f"{name} has NaN or infinities: {nonfinite_remedy}")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
             raise ValueError(
-                f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
+                f"{name} has integers beyond 2^24, which a matrix of 32-bit floats cannot hold exactly: "
                 "return vectors of integers"
             )
 
@@ -440,15 +444,17 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     parts = digests.keys() | planned.keys()
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
         count = len(changed) - 1
-        more = f" (with {count} other part{'s' * (count > 1)})" if count else ""
+        more = f" (as {'do' if count > 1 else 'does'} {count} other part{'s' * (count > 1)})" if count else ""
         if is_new:
             raise PlanError(
                 f"{changed[0]} of {name} differs from process to process{more}: load it from a file, call "
-                "torch.manual_seed in the constructor if it is random, or add --trust-extractor if it decides no number"
+                "torch.manual_seed in the constructor if it is random, or add --trust-extractor if it does not affect "
+                "results"
             )
         raise PlanError(
             f"{changed[0]} of {name} differs from the plan{more}: pass the same extractor, make sure that each process "
-            "initializes the extractor in the same way, add --trust-extractor, or start again without --resume"
+            "initializes the extractor in the same way, add --trust-extractor if the difference does not affect the "
+            "results, or start again without --resume"
         )
 
 
@@ -541,12 +547,12 @@ class ExtractorComputer:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
             for utterance, arrays in zip(group, outputs, strict=True):
                 self._check_arrays(utterance.audio, arrays)
-        except DumpError:  # The extractor has changed the process, or has ended it.
+        except DumpError:  # The extractor has changed or ended the process, which must stop the job.
             raise
         except Exception as error:
             if self.model.is_lost():
                 raise
-            if len(group) > 1:  # The call may have changed the samples.
+            if len(group) > 1:  # Prepare the samples again, because the call may have changed them.
                 group = [self._prepare(utterance.audio) for utterance in group]
             if self.model.is_full(error):
                 if len(group) > 1:
@@ -555,13 +561,13 @@ class ExtractorComputer:
                     waiting.extendleft(reversed(group))
                     return []
                 error = MemoryError()
-            if len(group) > 1:  # A single utterance may have caused the error.
+            if len(group) > 1:  # A single utterance may have caused the error, so each one is computed alone.
                 return [result for utterance in group for result in self._compute_group([utterance], waiting)]
             audio = group[0].audio
             if isinstance(error, MemoryError):
                 return [make_failure(audio.index, audio.key, error)]
             reason = _describe_error(error)
-            if audio.seconds < SHORT_SECONDS and "too short" not in reason:  # Errors of inner layers do not say so.
+            if audio.seconds < SHORT_SECONDS and "too short" not in reason:  # Models rarely name this cause.
                 reason += f" (the audio is shorter than {SHORT_SECONDS:g} s)"
             return [Failure(audio.index, audio.key, reason)]
         pairs = zip(group, outputs, strict=True)

@@ -44,10 +44,10 @@ def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int3
 class BlockNoise:
     """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each."""
 
-    seed: int  # The dump's option ``seed``.
+    seed: int  # Value of the option ``seed`` of the dump.
     keys: bytes  # Keys of the utterances, as in :attr:`~io_ark.blocks.Block.keys`.
-    counts: npt.NDArray[np.int64]  # (utterances,), number of frames of each utterance.
-    # (utterances,), position of each utterance's first frame; None for utterances without gaps.
+    counts: npt.NDArray[np.int64]  # (utterances,): number of frames of each utterance.
+    # (utterances,): position of each utterance's first frame; None if there are no frames between utterances.
     firsts: npt.NDArray[np.int64] | None = None
     start: int = 0  # Position of the first frame whose noise is requested.
 

@@ -1,4 +1,4 @@
-"""Digest everything that decides the numbers of a Python object: attributes, arrays, weights, code and source files.
+"""Digest everything that determines the results of a Python object: attributes, arrays, weights, code, source files.
 
 Two processes that construct the same object compute the same digest. Memory addresses, devices, the order of sets and
 Python's hash seed have no effect. An object without comparable state, such as a session of a C library, is reported.
@@ -34,31 +34,32 @@ import numpy as np
 from kaldi_compat.dump.user_modules import find_module_path, is_user_module
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
-# The state of these objects does not decide numbers.
+# Types whose state normally does not affect the results of an extractor. _describe_hidden_content reports exceptions.
 IRRELEVANT = (
     logging.Logger, logging.Handler, logging.LoggerAdapter, Executor, queue.Queue, queue.SimpleQueue, threading.Thread,
     threading.Event, threading.Condition, threading.Semaphore, threading.local, type(threading.Lock()),
     type(threading.RLock()), weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet,
     types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
-# Python classes whose state is in another process or in a C library.
+# Names of Python classes whose state is in another process or in a C library, so that it cannot be compared.
 EXTERNAL_STATE = {"subprocess.Popen", "socket.socket", "ctypes.CDLL", "multiprocessing.process.BaseProcess"}
 STREAMS = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
 CONTAINERS = (list, tuple, deque, set, frozenset, dict, types.MappingProxyType)
 RANDOM = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, itertools.count)
-# Attributes that Python adds to every class.
+# Attributes that Python adds to classes. They are not digested, except functions such as a method __hash__.
 CLASS_INTERNALS = {
     "__module__", "__qualname__", "__name__", "__doc__", "__dict__", "__weakref__", "__annotations__",
     "__annotate__", "__annotate_func__", "__annotations_cache__", "__slots__", "__parameters__",
     "__orig_bases__", "__abstractmethods__", "__match_args__", "__hash__", "__dataclass_fields__",
     "__dataclass_params__", "__firstlineno__", "__static_attributes__", "__type_params__",
 }  # fmt: skip
-# Modules of torch's tensor classes. Tensor classes in other modules of a library have attributes of the library.
+# Modules of torch's own tensor classes. Extra attributes of such a tensor were set by the user, so they are digested.
+# Extra attributes of a library's tensor class belong to the library, and are not digested.
 TENSOR_MODULES = ("torch", "torch.nn.parameter")
-ALL_GLOBALS = {"globals", "eval", "exec"}  # Code that calls one of these may refer to every global.
-MAX_SINGLE_VALUES = 64  # Longer containers of plain values become one string, which takes less time.
-MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
-MAX_OBJECTS = 200_000  # Maximum number of objects of a digest, which takes ten seconds at 50 microseconds per object.
+ALL_GLOBALS = {"globals", "eval", "exec"}  # A function that uses one of them may use any global, so all are digested.
+MAX_SINGLE_VALUES = 64  # A container of more plain values is digested as one string, which takes less time.
+MAX_DEPTH = 150  # Maximum depth of nested objects. A level takes 3 nested calls, of which Python allows 1000.
+MAX_OBJECTS = 200_000  # Maximum number of objects in a digest: 10 seconds at 50 microseconds per object.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
 _PY_TPFLAGS_HEAPTYPE = 1 << 9  # CPython's flag of classes that are created at run time (object.h).
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
@@ -67,15 +68,15 @@ _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 class Node(NamedTuple):
     """Digest of a value and of everything that the value refers to."""
 
-    digest: bytes  # SHA-256 of the value and everything below it.
-    label: str = ""  # Kind and class of an object or container.
+    digest: bytes  # SHA-256 of the value and of everything that it refers to.
+    label: str = ""  # Kind and class of an object or container; "" for other values.
     # Nodes of the values that this value refers to by name. Empty if these values have no names.
     children: Mapping[str, Node] = {}
     # True for an object of the user's code, False for a library's object, None for other values.
     is_user_object: bool | None = None
-    has_arrays: bool = False  # The value is or holds an array, a tensor or a module of torch.
-    # The value may hold weights or tables. False for numbers, strings, None, empty containers, random generators, code,
-    # loggers and locks.
+    has_arrays: bool = False  # True if the value is or holds an array, a tensor or a module of torch.
+    # True if the value may hold weights or tables. False for numbers, strings, None, empty containers, random
+    # generators, code, loggers and locks.
     has_content: bool = False
 
 
@@ -86,9 +87,9 @@ MISSING = Node(b"")
 class ObjectDigest:
     """Digest of an object."""
 
-    parts: dict[str, str] = field(default_factory=dict)  # Digest of each attribute of the object.
+    parts: dict[str, str] = field(default_factory=dict)  # Digest of each attribute of the object, by name.
     opaque: dict[str, str] = field(default_factory=dict)  # Type of each object that has no comparable state, by path.
-    # Paths among ``opaque`` that were reported for their content only: caches, queues and threads.
+    # Keys of ``opaque`` whose objects were reported only for what they hold now, such as caches, queues and threads.
     filled: set[str] = field(default_factory=set)
     root: Node = MISSING  # The object with everything that it refers to.
     modules: list[Any] = field(default_factory=list)  # Modules of torch that the object refers to.
@@ -96,7 +97,7 @@ class ObjectDigest:
     files: dict[str, Path] = field(default_factory=dict)
 
 
-Child = tuple[str, Any]  # Name and value of a value that another value refers to.
+Child = tuple[str, Any]  # A value that another value refers to, after the name of this reference.
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
@@ -155,7 +156,7 @@ def _find_changes(
         if inner := _find_changes(old_child, new_child, is_user_object, known):
             changes |= {_join_path(name, path): reason for path, reason in inner.items()}
         else:
-            # An object of a library may fill a table in a call, but a changed array may be a weight.
+            # A library's object may fill a table in a call without harm, but an array that changes may be a weight.
             had_content = old_child.has_content if is_user_object else old_child.has_arrays
             changes[name] = "changed by its calls" if had_content else ""
     return changes
@@ -172,7 +173,7 @@ class _Walk:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
         self.open: dict[int, None] = {}  # Ids of the objects around the current one, outer ones first.
-        self.alive: list[Any] = []  # Python may give the id of a deleted object to a new object.
+        self.alive: list[Any] = []  # Visited objects. Python could give the id of a deleted one to a new object.
 
     def is_module(self, value: Any) -> bool:
         """Return True for a module of torch."""
@@ -317,7 +318,7 @@ class _Walk:
             return "builtin", [("name", value.__qualname__), *bound], True
         if isinstance(value, np.ndarray):
             return "array", [("shape", str(value.shape)), ("", value.ravel().tolist())], True
-        if isinstance(value, str | int | float | complex | bytes):  # An instance of a class derived from these.
+        if isinstance(value, str | int | float | complex | bytes):  # The class of the value is derived from these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
             content = [("type", _name_of(type(value))), ("[]", base(value))]
             return "number", [*content, *_list_own_attributes(value)], True
@@ -335,7 +336,7 @@ class _Walk:
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        # Sorted, because calls may delete attributes and set them again.
+        # Sorted, because calls may delete attributes and set them again in another order.
         state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
         for name in [name for base in kind.__mro__ for name in _list_slots(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
@@ -344,7 +345,8 @@ class _Walk:
 
     def add_file(self, name: str) -> None:
         """Record the source file of a module of the user."""
-        # A script may change between two runs, so its functions are compared by their code instead.
+        # The main script may change between runs without an effect on the extractor, so its functions are compared by
+        # their code instead.
         if name != "__main__" and is_user_module(name) and (path := find_module_path(name)):
             self.result.files[name] = path
 
@@ -365,7 +367,7 @@ def _get_owner(value: Any) -> str:
 
 
 def _describe_hidden_content(value: Any) -> str:
-    """Describe the content of an :data:`IRRELEVANT` object that may decide numbers; "" without such content."""
+    """Describe the content of an :data:`IRRELEVANT` object that may affect results; "" without such content."""
     if isinstance(value, threading.Thread):
         return "a thread"
     if isinstance(value, queue.Queue | queue.SimpleQueue):
@@ -394,7 +396,7 @@ def _encode_plain(value: Any) -> bytes:
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
     if isinstance(value, int):
-        return b"%x" % value  # str() raises an error for a very large integer.
+        return b"%x" % value  # str() refuses integers of thousands of digits.
     return value if isinstance(value, bytes) else repr(value).encode()
 
 
@@ -501,7 +503,7 @@ def _digest_code(code: types.CodeType) -> bytes:
         for constant in code.co_consts
     ]
     names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
-    exceptions = getattr(code, "co_exceptiontable", b"")  # Since Python 3.11, co_code lacks these.
+    exceptions = getattr(code, "co_exceptiontable", b"")  # Python 3.11 and later keep them apart from co_code.
     return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 
@@ -537,7 +539,7 @@ def _has_hidden_state(kind: type) -> bool:
         base = derived.__base__
         if base is None or derived in CONTAINERS or derived in (types.SimpleNamespace, OrderedDict):
             continue
-        # An object has a pointer for its attribute dictionary, its weak references, and each slot.
+        # The attribute dictionary, the weak references and each slot take a pointer. More bytes are hidden state.
         visible = (2 + len(_list_slots(derived))) * _POINTER_BYTES
         if not derived.__flags__ & _PY_TPFLAGS_HEAPTYPE or derived.__basicsize__ - base.__basicsize__ > visible:
             return True

@@ -25,22 +25,23 @@ PITCH_CONF, PROCESS_CONF = "pitch.conf", "pitch_postprocess.conf"
 BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
-SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
+SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0  # Defaults of --batch-seconds for features.
 # Options that name an extractor. kaldi_compat/dump/sources has a file for each option. If several options have values,
 # the first one names the extractor.
 SOURCES = "onnx", "transformers", "module", "preset"
-# Options that require the option on the right.
+# Maps an option to the option that it requires.
 NEEDED = {"layers": "transformers", "statistics": "preset"}
-# Sources that can be combined: the preset is the front end before the model.
+# Sources that can be combined: the preset computes the input of the ONNX model.
 COMBINED_SOURCES = ("onnx", "preset")
 MAX_LAYER_DIGITS = 4
-# Default names of outputs: matrices, vectors, integer vectors, integer matrices.
+# Default names of outputs that are matrices, vectors, vectors of integers and matrices of integers, in this order.
 FEATS, XVECTOR, LABELS, CODES = "feats", "xvector", "labels", "codes"
+# Ending of an output's path in each value of --format. A slash stands for a folder.
 FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": ".tar"}
 
 
 class DumpOptions(BaseOptions):
-    """Options of a dump. Configuration files and the feature's own options decide what it computes."""
+    """Options of a dump. Configuration files and the feature's own options determine the features."""
 
     conf: str = option(
         "", "configuration file of the feature (not of appended pitch); conf/<feature>.conf, if it exists"
@@ -121,23 +122,23 @@ class DumpOptions(BaseOptions):
     # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
     seconds_in_batch: ClassVar[float]
-    # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
-    # dump on a GPU may be resumed with batches of another size.
+    # "CPU" or "GPU". Their features differ by rounding, so a dump can be resumed only on the same type of processor.
+    # The size of batches may change, because it has no effect on features.
     processor: ClassVar[str]
-    uses_numpy: ClassVar[bool]  # NumPy computes front ends, with the same bits as torch on a CPU.
+    uses_numpy: ClassVar[bool]  # True if NumPy computes front ends. On a CPU, torch would give the same bits.
     cmvn_levels: ClassVar[tuple[str, ...]]
     by_speaker: ClassVar[bool]  # True if an option needs the speaker of each utterance.
-    source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
+    source: ClassVar[str]  # Name of the option that names the extractor; "" for Kaldi's features.
     layer_numbers: ClassVar[list[int]]
     resumes: ClassVar[bool]
-    speed_factors: ClassVar[tuple[str, ...]]  # The text of the factors, for names.
+    speed_factors: ClassVar[tuple[str, ...]]  # Speed factors as the user wrote them, because names contain them.
     part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:
-            require(level in CMVN_LEVELS, f"cmvn is speaker, global, or speaker,global; not {self.cmvn!r}")
+            require(level in CMVN_LEVELS, f"cmvn must be speaker, global, or speaker,global, not {self.cmvn!r}")
         require(
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
@@ -151,7 +152,7 @@ class DumpOptions(BaseOptions):
         exclusive = "pool=... and kmeans=... exclude each other (pooled vectors have no frames): pass one"
         require(not self.kmeans or not self.pool, exclusive)
         are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)
-        require(are_numbers or not self.layers, f"layers are numbers such as 9,12; not {self.layers!r}")
+        require(are_numbers or not self.layers, f"layers must be numbers such as 9,12, not {self.layers!r}")
         layer_numbers = [int(number) for number in layers if number]
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
         require(is_unique, f"layers={self.layers} names a layer twice: name it once")
@@ -164,8 +165,8 @@ class DumpOptions(BaseOptions):
         require(can_combine, f"{'=... and '.join(sources)}=... exclude each other: pass one of them")
         factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
         for factor in factors:
-            expected = "speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1"
-            require(is_speed(factor), f"{expected}; not {factor!r}")
+            expected = "speeds must be numbers from 0.01 to 100, such as 0.9,1.0,1.1"
+            require(is_speed(factor), f"{expected}, not {factor!r}")
         vars(self).update(
             on_gpu=on_gpu,
             seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
@@ -194,7 +195,8 @@ def parse_part(text: str) -> tuple[int, int]:
         return 1, 1
     part = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
     number, count = (int(part[1]), int(part[2])) if part else (0, 0)
-    require(1 <= number <= count, f"shard is a number from 1 to the count, and the count, such as 3/100; not {text!r}")
+    expected = "shard must be the number of a part and the number of parts, such as 3/100"
+    require(1 <= number <= count, f"{expected}, not {text!r}")
     return number, count
 
 
@@ -210,10 +212,10 @@ class Layout:
 
     data: Path  # Path of the data directory.
     feature: str  # Name of the feature, such as "fbank" or "mfcc_pitch".
-    log: Path  # Directory of the plan and the archives' manifests.
+    log: Path  # Directory of the plan, the logs, and the manifests of the archives.
     archives: Path  # Absolute path of the directory of the archives.
-    name: str = field(init=False)  # Name of the data directory, which is part of the archives' names.
-    log_stem: str = field(init=False)  # Start of the names of plan, manifests and logs.
+    name: str = field(init=False)  # Name of the data directory, which is part of the names of archives.
+    log_stem: str = field(init=False)  # Start of the names of the plan, manifests and logs.
     plan: Path = field(init=False)  # Path of the plan, which a resumed dump reads.
     lock: Path = field(init=False)  # Path of the file that is locked while a dump runs.
     failures: Path = field(init=False)  # Path of the list of utterances without features, with reasons.
@@ -268,7 +270,7 @@ class Job:
     feature: str = field(init=False)  # Name of the feature, from the layout.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
-    with_pitch: bool = field(init=False)  # Pitch is computed, alone or pasted to a spectral feature.
+    with_pitch: bool = field(init=False)  # True if pitch is computed, alone or appended to a spectral feature.
     main_conf: str = field(init=False)  # Name of the configuration file that the overrides belong to.
 
     def __post_init__(self) -> None:
@@ -308,7 +310,7 @@ class Scope(NamedTuple):
 
     options: tuple[str, ...]  # Names of the options.
     text: str  # Completes the sentence "it applies only to ...".
-    includes: Callable[[Job], bool] = lambda job: False
+    includes: Callable[[Job], bool] = lambda job: False  # True for a job in which all of them have an effect.
 
 
 SCOPES = (

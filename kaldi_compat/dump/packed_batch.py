@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
-# The number of frames in a row is rounded up to a multiple of this value, so that few cuFFT plans are needed.
+# The number of frames in a row is rounded up to a multiple of this value, because cuFFT needs a plan for each number.
 ROW_MULTIPLE_FRAMES = 1024
-# Header size in bytes of nearly all wave files. After a longer header, the samples are not on the grid and are copied.
+# Header size in bytes of nearly all wave files. After a header of another size, the samples are not on the grid and
+# are copied on the host.
 HEADER_BYTES = 44
-# Copying fewer samples on the host takes less time than starting a copy to the GPU, which takes about 10 us.
+# Minimum size, in samples, of audio that is copied to the GPU separately. Less audio is first joined with other audio
+# on the host, because that takes less time than starting a copy to the GPU (about 10 microseconds).
 MIN_PIECE_SAMPLES = 1 << 16
 
 
@@ -44,10 +46,9 @@ class Part:
     """Utterances to be packed, with their samples at the rate of the feature."""
 
     audio: Audio  # The utterances as they were read.
-    samples: Samples  # Array with the samples of all utterances.
-    # (utterances,), index of each utterance's first sample, and number of its samples.
-    starts: Integers
-    lengths: Integers
+    samples: Samples  # Array (samples,) with the samples of all utterances.
+    starts: Integers  # (utterances,): index in ``samples`` of each utterance's first sample.
+    lengths: Integers  # (utterances,): number of samples of each utterance.
     warps: list[float]  # VTLN factor of each utterance.
 
     @property
@@ -61,13 +62,13 @@ class Part:
 class Row:
     """Utterances on one grid of frames."""
 
-    # Start in the row and samples of each piece of audio: int16, or float32 after resampling; in pinned memory if they
-    # will be copied to a GPU. The row is silent between the pieces.
+    # Position in the row of the first sample, and the samples, of each piece of audio. The samples are int16, or
+    # float32 after resampling, and in pinned memory if they will be copied to a GPU. The row is silent between pieces.
     pieces: tuple[tuple[int, Tensor], ...]
     length: int  # Number of samples of the row.
     first_frames: Integers  # (utterances,): index on the grid of each utterance's first frame.
     counts: Integers  # (utterances,): number of frames of each utterance.
-    frames: int  # Number of frames of the grid.
+    frames: int  # Number of frames of the grid, including frames between utterances.
 
 
 class PinnedMemory(RowMemory):
@@ -95,18 +96,18 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = count_frames(lengths, size, shift, options.snip_edges)
-    # Without snip_edges, the frames of an utterance extend beyond its samples.
+    # Samples that the frames of each utterance need. Without snip_edges, frames extend beyond the utterance.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
     steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
-    # Runs of consecutive utterances whose samples are not copied: index of the first utterance, index after the
-    # last utterance, and place of the first sample.
+    # Runs of consecutive utterances whose samples are not copied on the host: index of the first utterance, index after
+    # the last utterance, and place of the first sample.
     runs: list[tuple[int, int, OnGrid | None]] = []
     begin = 0
     for part in parts:
         end = begin + len(part.lengths)
         if part.place is not None:
             gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
-            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # The gap between files is a header.
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # A gap is room for the next header.
             steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
             runs += _find_runs(part, part.place, begin, spans, on_grid)
         begin = end
@@ -115,7 +116,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     length = (frames - 1) * shift + size
     begins = (first_frames * shift).tolist()
     audio: list[tuple[Samples, int, int]] = []
-    if sum(end - first for first, end, _ in runs) < len(lengths):  # Otherwise, no samples are copied.
+    if sum(end - first for first, end, _ in runs) < len(lengths):  # Copy the utterances that are not in a run.
         for part in parts:
             audio += zip(repeat(part.samples), part.starts.tolist(), part.lengths.tolist(), strict=False)
     pieces: list[tuple[int, Tensor]] = []

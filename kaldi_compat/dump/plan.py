@@ -1,4 +1,4 @@
-"""The plan of a dump: the utterances of each archive, and everything that decides the bytes of the archives.
+"""The plan of a dump: the utterances of each archive, and everything that determines the bytes of the archives.
 
 The file of the plan has a JSON object per line: a header, an object for each archive, and a checksum. An archive refers
 to its utterances by a range of bytes of ``wav.scp`` or ``segments``. Digests reveal changes of these files.
@@ -40,13 +40,13 @@ from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
-VERSION = 6
-# Options that decide the bytes of the archives. All other options may change when a dump is resumed.
+VERSION = 6  # Version of the format of plans. A dump cannot resume a plan of another version.
+# Options that determine the bytes of the archives. All other options may change when a dump is resumed.
 DECISIVE = (
     "engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "network", "speeds",
     "processor", "preset", "module", "layers", "pool", "dtype", "compile",
 )  # fmt: skip
-MAX_KEY_BYTES = 4096  # Longer than the file names (255 bytes) that file systems and most tools support.
+MAX_KEY_BYTES = 4096  # Far longer than a file name (255 bytes). A longer key is probably an error in the file.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
 
@@ -56,9 +56,9 @@ class Shard:
     """A range of utterances of the plan, which is written to one archive for each output."""
 
     number: int  # Number from 1, which is part of the names of the archives.
-    start: int  # Position of its first line in the list of utterances, in bytes.
-    stop: int  # Position after its last line, in bytes.
-    count: int  # Number of its lines.
+    start: int  # Byte offset of the first line of the shard in the list of utterances.
+    stop: int  # Byte offset after the last line of the shard.
+    count: int  # Number of lines, and thus of utterances.
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class DumpPlan:
     """The archives to be written."""
 
     listing: str  # Name of the list of utterances in the data directory: wav.scp or segments.
-    # Everything that decides the bytes of the archives: the version, the decisive options, the digests of the files of
-    # the data directory, and the texts of the configuration files.
+    # Everything that determines the bytes of the archives: the version, the decisive options, the digests of the files
+    # of the data directory, and the texts of the configuration files.
     settings: dict[str, Any]
     shards: tuple[Shard, ...]  # The archives in order.
-    # The inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
+    # Stamps of the inputs in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
-    is_new: bool = field(default=False, compare=False)  # This run has made the plan; not stored.
+    is_new: bool = field(default=False, compare=False)  # True if this run has made the plan; not stored.
 
     @cached_property
     def count(self) -> int:
@@ -107,7 +107,7 @@ def make_plan(job: Job) -> DumpPlan:
     if count == 0:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     size = job.options.shard_utterances
-    # There should be at least one archive for each part of a job and for each GPU of this machine.
+    # At least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpus = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
     archives = min(requested, count)
@@ -145,7 +145,7 @@ def check_inputs(job: Job) -> None:
     """
     check_places(job.layout)
     if job.layout.data.is_file():
-        raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that has a {SCRIPT}")
+        raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that contains {SCRIPT}")
     refuse_half_changed(str(job.layout.data))
     needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     needed += list_extractor_paths(job).values()
@@ -159,7 +159,7 @@ def check_inputs(job: Job) -> None:
 
 
 def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that decides the bytes of the archives, to be stored with the plan.
+    """Return everything that determines the bytes of the archives, to be stored with the plan.
 
     ``used`` maps names to the paths of additional files that an extractor used in its trial.
     """
@@ -197,7 +197,7 @@ def read_plan(path: Path) -> DumpPlan:
     except OSError as error:
         raise PlanError(f"the plan {path} cannot be read: {error.strerror}: start again without --resume") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise PlanError(f"{path} is not a plan of this version: delete the plan and start again ({error})") from None
+        raise PlanError(f"cannot use the plan {path} ({error}): delete the plan and start again") from None
     return DumpPlan(listing, header, shards)
 
 
@@ -205,7 +205,7 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
-        the changed options and files that decide the bytes of the archives, by name. The value is True for a change
+        the changed options and files that determine the bytes of the archives, by name. The value is True for a change
         that can turn failures into features and changes no existing features.
     """
     now, before = collect_settings(job, plan.trial.files), plan.settings
@@ -252,18 +252,18 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     changes = find_changes_since(plan, job)
     if not changes:
         return plan
-    # The name of an option and the digest of its file, "--module", are one change.
+    # An option such as "module" and the digest of its file, "--module", are one change, so only the file is named.
     names = sorted(name for name in changes if f"--{name}" not in changes)
     since = f"{', '.join(names)} changed since the plan {path} was made"
     if not all(changes.values()):
         raise PlanError(
-            f"{since}, so all {len(plan.shards)} archives would be created again: undo this change, or "
+            f"{since}, so every archive would be created again: undo this change, or "
             f"{explain_how_to_start_over(job.options)}"
         )
     numbers = ", ".join(map(str, sorted(with_failures)))
     if numbers and not job.options.retry_failed:
         raise PlanError(
-            f"{since}, so the archives with failed utterances, {shorten(numbers)}, would be created again: add "
+            f"{since}, so the archives with failed utterances ({shorten(numbers)}) would be created again: add "
             "--retry-failed, or undo this change"
         )
     return replace(plan, settings=plan.settings | collect_settings(job, plan.trial.files))
@@ -311,7 +311,7 @@ def _measure_lines(path: Path) -> Sequence[int]:
             previous = key
     if blank:
         logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank)
-    if not ordered:  # A sorted file, which Kaldi requires, needs no set of all keys.
+    if not ordered:  # In strictly ascending order, no key can occur twice.
         _refuse_duplicates(path)
     return lengths
 
@@ -337,7 +337,7 @@ def _refuse_duplicates(path: Path) -> None:
             if key in keys:
                 shown = escape_controls(key.decode(errors="replace"))
                 raise DumpError(
-                    f"{path}, line {line_number}: {shown} occurs a second time: remove or rename one of the lines"
+                    f"{path}, line {line_number}: {shown} occurs a second time: remove or rename one of the utterances"
                 )
             keys.add(key)
     logger.warning("%s is not sorted, but later steps of a Kaldi recipe require it: sort it with LC_ALL=C sort", path)

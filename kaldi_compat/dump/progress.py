@@ -92,7 +92,7 @@ class Monitor:
         self._show()
         if 0 <= self.max_failures < (total := self.totals[2]):
             raise DumpError(
-                f"{total} utterances failed, and --max-failures is {self.max_failures}: "
+                f"{total} utterance{'s' * (total != 1)} failed, and --max-failures is {self.max_failures}: "
                 "see the .log files in the log directory for the reasons"
             )
 
@@ -102,7 +102,7 @@ class Monitor:
     def say(self, message: str) -> None:
         """Show a message between the lines of progress."""
         message = escape(message)
-        with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
+        with contextlib.suppress(OSError):  # A pipe may have lost its reader, which must not stop the job.
             if self._bar is None:
                 print(message, file=self.stream, flush=True)
             else:
@@ -149,7 +149,7 @@ class Monitor:
 
     def _print_line(self) -> None:
         self._shown = time.monotonic()
-        with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
+        with contextlib.suppress(OSError):  # A pipe may have lost its reader, which must not stop the job.
             print(f"{self.totals[0]} of {self.total} utterances, {self.describe()}", file=self.stream, flush=True)
 
 

@@ -97,7 +97,7 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
                 if message or manifest is None:
                     raise OutputError(
                         message
-                        or f"{job.layout.get_archive(shard.number)}: missing or changed on this node's disk: "
+                        or f"{job.layout.get_archive(shard.number)} is missing or has changed on this node's disk: "
                         "use a directory that all nodes share"
                     )
                 monitor.record_done(manifest)
@@ -114,7 +114,7 @@ def _get_result(ray: Any, reference: Any, fault: str) -> str:
         raise DumpError(f"{fault}: {format_error(error)[:300]}: run the job again with --resume") from None
 
 
-# Runners by job and plan, since a worker process of Ray writes many archives with one runner.
+# Runners by job and plan. A worker process of Ray writes many archives, and keeps the runner open between them.
 _runners: dict[str, ShardRunner] = {}
 
 
@@ -126,7 +126,7 @@ def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) 
     os.chdir(directory)
     if shard and read_manifest(job.layout, shard.number) is not None:
         return ""
-    # Ray shows a worker only its own GPU.
+    # Ray lets a worker see only the GPU that it assigns, under this name.
     device = "cuda:0" if job.options.on_gpu else CPU
     name = f"{job} {plan.settings}"
     try:

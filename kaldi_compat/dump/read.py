@@ -36,15 +36,15 @@ from kaldi_compat.errors import AudioError, KaldiCompatError
 
 logger = logging.getLogger(__name__)
 
-# Limits of the audio that waits between reading and computing, in bytes: for a process, for the pinned memory of a
-# machine, and the minimum share of the pinned memory for a process.
+# Limits in bytes of the audio that waits between reading and computing. MAX_WAITING_BYTES is the limit of a process.
+# Processes with a GPU share MAX_PINNED_BYTES of pinned memory, but each one may use at least MIN_WAITING_BYTES.
 MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
-# Bytes of audio that are read together: for computing on a CPU, and for copying to a GPU.
+# Bytes of audio in a block that is read at once: BLOCK_BYTES for a CPU, ROW_BYTES for a GPU, which needs large copies.
 BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 24
-# Number of lines that are read together: initial value, and maximum.
+# Number of lines of wav.scp that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
-MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
-MAX_OPEN_ARCHIVES = 4  # Number of archives that a thread keeps open. Successive lines often name one archive.
+MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, which checks its duration before its samples.
+MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive lines often name the same one.
 
 
 class RowMemory(FileMemory):
@@ -62,7 +62,7 @@ class Task:
     """A file or command to read, and the utterances in it."""
 
     rxfilename: str  # The file or command.
-    # Index, key and segment of each utterance. The segment is None for an utterance that is the whole recording.
+    # Index in the archive's list, key and segment of each utterance. The segment is None for a whole recording.
     utterances: tuple[tuple[int, str, Segment | None], ...]
 
 
@@ -118,7 +118,7 @@ def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], in
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
             together = list(group)
-            if is_command:  # A command takes long, so every command is a separate task for one of the threads.
+            if is_command:  # A command takes long, so each one is a separate task for a thread.
                 yield from (_parse_task(index + i, line) for i, line in enumerate(together))
             else:
                 yield Lines(index, together)
@@ -153,7 +153,7 @@ class TaskReader:
     def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
         self.options = options
         self._memory = memory
-        # A block for a GPU is not split, so it holds at most the audio of a batch, at 16 kHz.
+        # A block for a GPU is not split, so it must fit into a batch. A second at 16 kHz has 32000 bytes.
         bytes_for_gpu = int(min(ROW_BYTES, max(1, 32000 * options.seconds_in_batch)))
         self._bytes_at_once = BLOCK_BYTES if memory is None else bytes_for_gpu
         self.lines_at_once = FIRST_LINES

@@ -30,7 +30,8 @@ from kaldi_compat.dump.report_charts import draw_bars, draw_curve, draw_features
 from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import compute_mean_and_variance
 
-# Limits of the page: utterances with pictures, bins of a histogram, rows of tables, frames of a picture.
+# Limits of the page, in this order: pictures of an output, bins of a histogram, listed failures, listed anomalies, and
+# frames in a picture.
 MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES = 4, 30, 1000, 50, 1200
 
 PAGE = """<!DOCTYPE html>

@@ -14,23 +14,23 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.options import Job
 
 MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
-UTTERANCES_PER_INSPECTED = 20  # One of 20 utterances is inspected, within these limits.
+UTTERANCES_PER_INSPECTED = 20  # One in 20 utterances is inspected, but at least 20 and at most 200.
 MAX_SECONDS = 10.0  # Time limit for the inspection of all utterances, so that it does not delay the report.
-MAX_SILENT_PEAK = 32  # A largest sample of 32, 60 dB below full scale, counts as silence.
+MAX_SILENT_PEAK = 32  # Audio without a larger sample counts as silent. 32 is 60 dB below full scale.
 MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale from which audio counts as clipped.
 MIN_ZERO_SHARE = 0.5  # Share of zero samples from which audio counts as digital silence.
 # Audio has an offset if its mean exceeds this share of the sum of its standard deviation and 1% of full scale. The
 # second term prevents reports about quiet audio.
 MIN_OFFSET_SHARE = 0.05
-FULL_SCALE_PERCENT = 327.68  # 1% of the largest 16-bit sample.
+FULL_SCALE_PERCENT = 327.68  # 1% of full scale, 32768.
 
 
 class Inspection(NamedTuple):
     """The inspected utterances."""
 
-    inspected: int  # Number of utterances.
+    inspected: int  # Number of inspected utterances.
     anomalies: list[tuple[str, str]]  # Key and description of each anomaly. The key "all" stands for all utterances.
-    slowest: list[tuple[str, float]]  # Key and seconds of reading of the slowest utterances, in descending order.
+    slowest: list[tuple[str, float]]  # Key and reading time in seconds of the slowest utterances, slowest first.
 
 
 def inspect_audio(job: Job, shown: int = 5) -> Inspection:
@@ -95,7 +95,7 @@ def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]])
     if zero >= MIN_ZERO_SHARE:
         anomalies.append(f"digital silence: {zero:.0%} of the samples are 0")
     mean = float(samples.mean(dtype=np.float64))
-    # The mean is compared first without the standard deviation, which takes long to compute.
+    # Most audio fails this test of the mean alone, which saves computing the standard deviation.
     is_candidate = abs(mean) > MIN_OFFSET_SHARE * FULL_SCALE_PERCENT
     if is_candidate and abs(mean) > MIN_OFFSET_SHARE * (float(samples.std()) + FULL_SCALE_PERCENT):
         anomalies.append(f"offset: the mean of the samples is {mean:.0f}")

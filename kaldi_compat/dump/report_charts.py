@@ -18,7 +18,7 @@ Floats = npt.NDArray[Any]
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 10, 44
 MIDDLE = 'text-anchor="middle"'
-DASHES = ("", "7 4", "2 4")  # Dash patterns of the lines of a chart, which tell the lines apart without color.
+DASHES = ("", "7 4", "2 4")  # SVG dash patterns of the lines of a chart, which tell the lines apart without color.
 
 
 def choose_ticks(low: float, high: float, about: int = 5) -> list[float]:

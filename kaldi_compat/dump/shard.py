@@ -33,9 +33,9 @@ from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-# Number of computed batches that may wait to be encoded and written, while the next batch is computed.
+# Maximum number of computed batches that wait to be encoded and written. The limit bounds the memory.
 MAX_WAITING_BATCHES = 4
-# Reports the progress of an archive: utterances, seconds of audio and failures so far.
+# Function that reports the progress of an archive: numbers of utterances, seconds of audio, and failures so far.
 Report = Callable[[int, float, int], None]
 
 
@@ -76,7 +76,7 @@ class ShardRunner:
                     logger.exception("archive %d", shard.number)
                 if writer is not None:
                     writer.abandon()
-                # An interruption may come after the file was created and before the writer exists.
+                # An interruption may come after a file was created and before the writer exists to abandon it.
                 clear_unfinished(self.job.layout, shard.number, self.trial, own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # A changed input explains the error better than its message.

@@ -12,8 +12,8 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job
 
-KEYS_PER_LOOKUP = 1 << 14  # Number of utterances that are looked up together. The limit bounds the memory.
-MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this size, because reading on is as fast.
+KEYS_PER_LOOKUP = 1 << 14  # Number of utterances that are looked up together, which limits the memory.
+MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this many bytes, because reading them is as fast.
 
 
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:

@@ -26,11 +26,12 @@ from kaldi_compat.exact.engine import count_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-# The intermediate arrays of a larger group of utterances would not fit into the CPU's cache.
+# Maximum number of samples of utterances that are computed together. The intermediate arrays of more samples would not
+# fit into the CPU's cache.
 MAX_GROUP_SAMPLES = 1 << 19
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 Product = TypeVar("Product")
-# A function that waits for work in progress on a device, and returns its results.
+# Function that waits for work in progress on a device, and returns the results.
 Pending = Callable[[], Sequence[FeaturesOrFailure]]
 
 

@@ -49,7 +49,7 @@ class PackedComputer(SpectralComputer):
         super().__init__(job, plan, device)
         self.transfers = Transfers(device)
         self.frame_options = select_feature_options(self.feature.options, self.extractor.options)
-        # Packing has already reflected the edges of an utterance.
+        # Packing has already reflected the edges of an utterance, so the module must not reflect them again.
         module = self.feature.import_class()(
             replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
         )
@@ -94,7 +94,7 @@ class PackedComputer(SpectralComputer):
         counts = self._counts.copy()
         try:
             started = [self._start_row(row) for row in rows.values()]
-        except RuntimeError:  # A batch that does not fit is started again in halves.
+        except RuntimeError:  # A batch that does not fit is started again in halves, which are counted then.
             self._counts = counts
             raise
         return join_pending([lambda: failures, *started])
@@ -112,7 +112,7 @@ class PackedComputer(SpectralComputer):
         starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            if (rate := float(channel.rates[0])) != options.sample_frequency:  # The block has one utterance.
+            if (rate := float(channel.rates[0])) != options.sample_frequency:  # Only in a block of one utterance.
                 alone: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
                 samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])

@@ -18,7 +18,7 @@ CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by
 PR_SET_PDEATHSIG = 1  # Option of prctl() to receive a signal when the parent ends (linux/prctl.h).
 
 
-_supervised: list[int] = []  # Process id of a job that a parent process supervises.
+_supervised: list[int] = []  # Process id of this job if a parent process supervises it; otherwise empty.
 _owner: list[tuple[int, str]] = []  # Process id of a supervised job or of a worker, and name of the extractor.
 
 

@@ -33,10 +33,10 @@ from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, own_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
 
-TRIES = 3
+TRIES = 3  # The job fails when this many workers have died while writing the same archive.
 SECONDS_BETWEEN_REPORTS = 0.2
 UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an error in importing the main module.
-SECONDS_TO_DIE = 5.0  # Maximum time from the end of a worker's connection to its exit status.
+SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has closed its connection.
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
@@ -48,7 +48,7 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
     count = min(max_workers, len(shards))
     if job.options.on_gpu and 0 < count < len(devices):
-        monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to write")
+        monitor.say(f"the job uses {count} of {len(devices)} GPUs, because there are no more archives to write")
     if count > 1:
         if current_process().daemon:
             raise DumpError("a daemonic process, such as a worker of multiprocessing.Pool, cannot start worker "
@@ -80,7 +80,7 @@ class _Worker:
 
     process: Any  # The process object of multiprocessing.
     tasks: Any  # Connection that sends archives to the worker and receives its messages.
-    lifeline: Any  # Connection whose end, such as the end of the parent, ends the worker.
+    lifeline: Any  # Connection that sends nothing. When the parent closes it or ends, the worker ends.
     device: str  # Device that the worker computes on, such as "cuda:0".
     shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
 
@@ -93,8 +93,8 @@ class _Workers:
     ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
-        self.tries: Counter[int] = Counter()
-        self.lost: set[str] = set()  # Devices that have stopped working.
+        self.tries: Counter[int] = Counter()  # Number of workers that died, by archive; 0 stands for no archive.
+        self.lost: set[str] = set()  # Devices that have stopped working in a worker.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
@@ -104,12 +104,12 @@ class _Workers:
                 for worker in self.workers:
                     if worker.shard is None and self.waiting:
                         worker.shard = self.waiting.popleft()
-                        with contextlib.suppress(OSError):  # A dead worker is replaced below.
+                        with contextlib.suppress(OSError):  # Sending fails if the worker is dead. It is replaced below.
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 active = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in active}.values():  # The worker sent or died.
+                for worker in {id(worker): worker for worker in active}.values():  # Each has sent a message or died.
                     for message in _receive_messages(worker):
                         self._handle(worker, message)
         finally:
@@ -250,8 +250,8 @@ def refuse_start_in_worker(job: Job) -> None:
 def postpone_interrupts() -> Iterator[None]:
     """Block ^C in processes that are started within this block, and handle ^C in this process after the block.
 
-    A blocked signal may still reach this process through another thread, such as one of BLAS, so that the main thread
-    has to postpone its handler, too.
+    A blocked signal may still reach this process through another thread, such as one of BLAS, so the main
+    thread also postpones its handler.
     """
     resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
     handler = signal.getsignal(signal.SIGINT)

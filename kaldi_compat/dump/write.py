@@ -21,14 +21,14 @@ from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
 from kaldi_compat.dump.user_code import end_fork
 
-# Number of processed utterances, including failures; seconds of audio; number of failures.
+# Number of processed utterances, including failures; duration in seconds of those with features; number of failures.
 Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
-# Names of an archive's files in manifests.
+# Names in manifests of the files that belong to an archive.
 ARCHIVE, SCRIPT = "archive", "script"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
-VERIFICATION_BYTES = 64 << 20  # Number of written bytes after which they are synchronized to the disk and read back.
+VERIFICATION_BYTES = 64 << 20  # After this many new bytes, a file is synchronized to the disk and read back.
 
 
 class DamagedError(Exception):
@@ -40,12 +40,12 @@ class Manifest:
     """Describes a complete archive."""
 
     shard: int  # Number of the archive.
-    # Size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
+    # Size and CRC-32, by name, of the archive, its script file, and its parts of utt2num_frames and utt2dur.
     files: dict[str, Fingerprint] = field(default_factory=dict)
     utterances: int = 0  # Number of utterances with features.
-    seconds: float = 0.0  # Seconds of audio of these utterances.
+    seconds: float = 0.0  # Duration of the audio of these utterances in seconds.
     failures: list[tuple[str, str]] = field(default_factory=list)  # Key and reason of each utterance without features.
-    # Busy seconds of each stage, and other figures for the summary.
+    # Busy seconds of each stage, and counts for the summary, by name.
     work: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -148,7 +148,7 @@ class ArchiveWriter:
         self._files: dict[str, WholeFile] = {}
         try:
             for name in (*tables, *LENGTHS):
-                # An archive may be a link to another disk.
+                # If the name of an archive is a link to another disk, the archive is written to that disk.
                 self._files[name] = WholeFile(_get_path(layout, shard, name), follow=name in tables)
         except BaseException:
             for file in self._files.values():

@@ -29,47 +29,47 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 class Extractor:
     """An extractor that is ready to be called on a device."""
 
-    # Function of a list of float32 arrays ``(T,)`` from -1 to 1 and their sampling rates. Its result is an argument of
-    # :func:`split_by_utterance`.
+    # Function of a list of float32 arrays ``(T,)`` from -1 to 1 and their sampling rates in Hz. Its result is the first
+    # argument of :func:`split_by_utterance`.
     call: Callable[[Sequence[Array], Sequence[float]], Any]
-    name: str  # Name for messages.
-    sample_rate: int | None = DEFAULT_RATE  # Sampling rate of the audio in Hz; None for any rate.
+    name: str  # Name of the extractor in messages.
+    sample_rate: int | None = DEFAULT_RATE  # Sampling rate in Hz that the call needs; None for any rate.
     frame_shift: float | None = None  # Seconds between rows of the matrices; None if unknown.
-    max_batch_seconds: float = 0.0  # Limit of the padded audio in a batch; 0 if the extractor has no limit.
-    window_seconds: float = 0.0  # Duration that shorter audio is padded to; 0 without padding.
-    # "padded", "equal" (utterances of equal length share a batch) or "alone"; "" to decide by a trial.
+    max_batch_seconds: float = 0.0  # Limit of the padded audio in a batch, in seconds; 0 if the extractor has no limit.
+    window_seconds: float = 0.0  # Duration in seconds to which shorter audio is padded; 0 without padding.
+    # Utterances that may share a batch: "padded" (all), "equal" (of equal length) or "alone"; "" if a trial decides.
     batching: str = ""
-    # Compare the number of rows with the duration, because the object has declared ``frame_shift``.
+    # True to compare the number of rows with the duration, because the object has declared ``frame_shift``.
     checks_rows: bool = False
-    notes: tuple[str, ...] = ()  # Warnings for the user.
+    notes: tuple[str, ...] = ()  # Warnings from opening the extractor, for the user.
     own_rate: int | None = None  # Rate in Hz to which the call resamples audio; None if it does not resample.
 
 
 @dataclass(frozen=True)
 class Digests:
-    """Everything that decides the numbers of an open extractor and is not one of the source's files."""
+    """Everything that determines the results of an open extractor and is not one of the source's files."""
 
     # Digests of the attributes of the extractor's object and of environment variables, by name.
     parts: Mapping[str, str] = field(default_factory=dict)
-    # Reasons why parts of the extractor cannot be digested, by name.
+    # Reasons why parts of the extractor cannot be digested, by name of the part.
     opaque: Mapping[str, str] = field(default_factory=dict)
-    volatile: tuple[str, ...] = ()  # Paths of values that calls change, which are not part of the digests.
+    volatile: tuple[str, ...] = ()  # Attribute paths of values that calls change, which are not part of the digests.
     # Names of the environment variables that calls read. The digests include their values.
     variables: tuple[str, ...] = ()
-    # Files that opening or calling the extractor has used, by name. They are compared like the source's own.
+    # Files that opening or calling the extractor has used, by name. They are compared like those of ``list_files``.
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-NO_DIGESTS = Digests()  # The digests of an extractor whose numbers depend only on files.
+NO_DIGESTS = Digests()  # The digests of an extractor whose results depend only on files.
 
 
 class ExtractorSource(ABC):
-    """Base class of the sources of extractors. A source opens an extractor, and digests what decides its numbers.
+    """Base class of the sources of extractors. A source opens an extractor, and digests its state.
 
     Attributes:
         option: name of the option of :class:`~kaldi_compat.dump.options.DumpOptions`, and of the file of the class.
         used_options: names of the options in :data:`~kaldi_compat.dump.options.SCOPES` that have an effect.
-        is_decided_by_files: the files of :meth:`list_files` decide all numbers, so that a plan can be compared without
+        is_decided_by_files: the files of :meth:`list_files` determine all results, so a plan can be compared without
             opening the extractor.
         changes_in_calls: the first call of an extractor may create a part of it, such as weights.
     """
@@ -105,7 +105,7 @@ class ExtractorSource(ABC):
 
     @abstractmethod
     def list_files(self) -> dict[str, Path]:
-        """Return the files that decide the numbers, by name for messages, without opening the extractor.
+        """Return the files that determine the results, by name for messages, without opening the extractor.
 
         The files must exist when the job starts. The plan has their digests, and a change during the job ends it.
         """
@@ -129,7 +129,7 @@ class ExtractorSource(ABC):
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of the open extractor.
 
-        A source whose files decide everything returns :data:`NO_DIGESTS`.
+        A source whose files determine all results returns :data:`NO_DIGESTS`.
 
         Args:
             volatile: paths of values that calls change, which are not part of the digests.
@@ -219,12 +219,14 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     if isinstance(output, tuple) and len(output) == 2:
         output, lengths = output[0], convert_to_array(output[1])
         if lengths.ndim != 1 or lengths.dtype != np.int32:
-            raise ValueError(f"returned lengths of {lengths.dtype} and shape {lengths.shape}: return {count} integers")
+            text = f"returned lengths of type {lengths.dtype} and shape {lengths.shape}"
+            raise ValueError(f"{text}: return {count} integers")
         lengths = lengths.tolist()
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
-    for name, number in (("results", len(entries)), ("lengths", count if lengths is None else len(lengths))):
+    for name, number in (("result", len(entries)), ("length", count if lengths is None else len(lengths))):
         if number != count:
-            raise ValueError(f"returned {number} {name} for a batch of {count}: return one per utterance")
+            text = f"returned {number} {name}{'s' * (number != 1)} for a batch of {count}"
+            raise ValueError(f"{text}: return one per utterance")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
             raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "
@@ -249,6 +251,6 @@ def convert_to_array(value: Any) -> Array:
         return np.array(value, np.float32, order="C")
     if value.dtype.kind in "iu":
         if value.size and not -(2**31) <= int(value.min()) <= int(value.max()) < 2**31:
-            raise ValueError("returned integers that do not fit 32 bits: return smaller integers, or floats")
+            raise ValueError("returned integers that do not fit into 32 bits: return smaller integers, or floats")
         return np.array(value, np.int32, order="C")
-    raise ValueError(f"returned an array of {value.dtype}: expected floats or integers")
+    raise ValueError(f"returned an array of type {value.dtype}: expected floats or integers")

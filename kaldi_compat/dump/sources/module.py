@@ -34,7 +34,7 @@ from kaldi_compat.dump.sources.preset import wrap_frontend
 from kaldi_compat.dump.user_modules import find_archive, find_imported_files, find_module_path
 
 LIST = "list"
-# Folder that the latest import of a file has added to sys.path.
+# Folders that imports of files have added to sys.path. The next import of a file removes them.
 _added_folders: list[str] = []
 
 
@@ -48,7 +48,7 @@ class ModuleSource(ExtractorSource):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._object: Any = None
-        self._modules: list[Any] = []  # Modules of torch that are in evaluation mode.
+        self._modules: list[Any] = []  # Modules of torch that were moved to the device, in evaluation mode.
         self._imported_before = dict.fromkeys(sys.modules)
 
     @classmethod
@@ -68,7 +68,8 @@ class ModuleSource(ExtractorSource):
         self._object = self._create_object(device)
         if not callable(self._object):
             kind = type(self._object).__name__
-            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: name a class or factory of a callable")
+            advice = "name a callable object, or a class or factory of one"
+            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: {advice}")
         self._fresh = self._prepare_modules(device)
         return _make_extractor(self._object, self.job, device)
 
@@ -237,7 +238,7 @@ def _get_member(owner: Any, name: str, place: str) -> Any:
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     own = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
-    remedy = f"choose from {', '.join(own)}" if own else "it has no classes or functions of its own"
+    remedy = f"choose from {', '.join(own)}" if own else "name a module with classes or functions of its own"
     raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
 
 
@@ -266,7 +267,9 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
 
     name, torch = job.feature, get_torch_extractors()
     compiled = torch.compile_module(value) if torch and job.options.compile else value
-    if job.options.compile and (compiled is value or isinstance(value, PresetFrontend)):
+    if job.options.compile and isinstance(value, PresetFrontend):
+        raise DumpError(f"--compile does not apply to front ends of presets, and {name} is one: leave out --compile")
+    if job.options.compile and compiled is value:
         kind = type(value).__name__
         raise DumpError(f"--compile needs an object that is a torch.nn.Module, but {name} is a {kind}: leave out "
                         "--compile, or call torch.compile in the constructor")  # fmt: skip

@@ -18,7 +18,8 @@ from kaldi_compat.dump.sources import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Di
 from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
-# Fields of onnx.proto that lead to the entries of external_data: the type of the field's message, by type and number.
+# Fields of onnx.proto on the way to the entries of external_data. Maps the type of a message and the number of a field
+# to the type of the message in the field.
 TENSOR, ENTRY = "tensor", "entry"
 FIELDS: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -30,12 +31,12 @@ FIELDS: dict[str, dict[int, str]] = {
     "sparse": {1: TENSOR, 2: TENSOR},
     TENSOR: {13: ENTRY},
 }
-KEY, VALUE = 1, 2  # Numbers of these fields of an entry of external_data.
-DATA_LOCATION = 14  # Number of this field of a tensor.
-EXTERNAL = 1  # Value of DATA_LOCATION with which readers use external_data.
+KEY, VALUE = 1, 2  # Numbers of the fields ``key`` and ``value`` of an entry of external_data.
+DATA_LOCATION = 14  # Number of the field ``data_location`` of a tensor.
+EXTERNAL = 1  # Value of ``data_location`` of a tensor whose data are in another file.
 VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
-FIXED_BYTES = {1: 8, 5: 4}  # Number of bytes of a value, by wire type.
-MAX_VARINT_BYTES = 10
+FIXED_BYTES = {1: 8, 5: 4}  # Wire types of values with a fixed size, and their sizes in bytes.
+MAX_VARINT_BYTES = 10  # A varint has at most 64 bits, 7 in each byte.
 
 
 class OnnxSource(ExtractorSource):
@@ -92,7 +93,7 @@ class OnnxSource(ExtractorSource):
         return "the input is audio of shape (1, samples): add --preset if the model takes features"
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
-        """Return no digests, because the files decide all numbers."""
+        """Return no digests, because the files determine all results."""
         return NO_DIGESTS
 
 
@@ -100,7 +101,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
     """Return an output without the batch axis, whose length must be 1."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
         shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
-        raise ValueError(f"the output {name} {shape}: expected an array whose first axis is the batch of one")
+        raise ValueError(f"the output {name} {shape}: expected an array whose first axis is a batch of one utterance")
     result: Array = value[0]
     return result
 
@@ -159,7 +160,7 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
         elif wire_type in FIXED_BYTES:
             stop = place + FIXED_BYTES[wire_type]
         else:
-            raise ValueError(f"wire type {wire_type}")
+            raise ValueError(f"it has the unsupported wire type {wire_type}")
         if stop > end:
             raise ValueError("it is cut off")
         yield (tag & 0xFFFFFFFF) >> 3, wire_type, place, stop

@@ -59,7 +59,7 @@ class PresetSource(ExtractorSource):
         return Frontend(self.options.preset, statistics=self.options.statistics or None)
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
-        """Return no digests, because the files and this program decide all numbers."""
+        """Return no digests, because the files and this program determine all results."""
         return NO_DIGESTS
 
 

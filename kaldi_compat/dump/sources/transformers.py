@@ -49,12 +49,12 @@ class TransformersSource(ExtractorSource):
                          window_seconds=window)  # fmt: skip
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
-        """Return no digests, because the files decide all numbers and no code of the folder runs."""
+        """Return no digests, because the files determine all results and no code of the folder runs."""
         return NO_DIGESTS
 
 
 def _read_weight_names(index: Path) -> set[str]:
-    """Return the names of the weight files in the index of a sharded model. Empty if the index cannot be read."""
+    """Return the weight files that an index of a sharded model lists. The set is empty if the index is unreadable."""
     try:
         file_names = json.loads(index.read_bytes())["weight_map"].values()
         return {name for name in file_names if isinstance(name, str)}

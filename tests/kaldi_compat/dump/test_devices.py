@@ -59,7 +59,7 @@ def test_a_plan_has_an_archive_for_each_gpu(tmp_path: Path, monkeypatch: pytest.
     assert len(make_plan(job_of(data, device="cuda", nj=10)).shards) == 10
 
 
-@pytest.mark.parametrize(("archives", "used", "says"), [(8, 8, ""), (3, 3, "3 of 8 GPUs are used")])
+@pytest.mark.parametrize(("archives", "used", "says"), [(8, 8, ""), (3, 3, "the job uses 3 of 8 GPUs, because")])
 def test_all_gpus_are_used_whatever_nj_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archives: int, used: int, says: str
 ) -> None:

@@ -219,13 +219,14 @@ def test_failure_of_very_short_audio_names_the_reason(data: Path) -> None:
 FAULTS = {
     1: "RuntimeError: one bad utterance",
     2: "means has NaN or infinities: check the audio",
-    3: "means has 3 columns, but had 4 in the trial: return the same number of columns for all audio",
+    3: "means has 3 columns, but had 4 in the trial call with noise: return the same number of columns for all audio",
     4: "returned a str: expected an array or a tensor",
     5: "returned nothing: return an array for each utterance",
     6: "means is empty, perhaps because the audio is too short: remove the utterance",
     7: "returned other instead of means: return the same outputs for all audio",
     8: "the memory is too small for this utterance: cut the audio into segments",
-    9: "means has the type int-matrix, but had the type matrix in the trial: return the same type for all audio",
+    9: "means has the type int-matrix, but had the type matrix in the trial call with noise: "
+    "return the same type for all audio",
     10: "returned an array of shape (): return a vector or a matrix for each utterance",
 }
 
@@ -422,6 +423,15 @@ def test_object_that_is_not_a_torch_module_is_not_compiled(data: Path) -> None:
     )
 
 
+def test_front_end_of_a_preset_is_not_compiled(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "front.py").write_text(
+        "import kaldi_compat\n\ndef make(device):\n    return kaldi_compat.Frontend('wespeaker')\n"
+    )
+    assert "--compile does not apply to front ends of presets, and make is one: leave out --compile" in refused(
+        "--module=front.py:make", str(data), "--compile"
+    )
+
+
 def test_pool_and_kmeans_follow_any_matrix(data: Path, tmp_path: Path) -> None:
     from kaldi_compat import Frontend
 
@@ -511,7 +521,7 @@ def test_mistakes_are_one_line_at_the_start_and_leave_no_file(
         (["--preset=wenet", "--module=a:b"], "exclude each other"),
         (["--preset=wenet", "--num-mel-bins=80"], "is an option of Kaldi's features"),
         (["--preset=wenet", "--layers=3"], "--layers=... needs --transformers=..."),
-        (["--transformers=x", "--layers=a"], "--layers are numbers"),
+        (["--transformers=x", "--layers=a"], "--layers must be numbers"),
         (["--module=a:b", "--kmeans=c.npy", "--pool=mean"], "exclude each other"),
         (["--module=a:b", "--format=xml"], "format"),
         (["zipformer"], "it is a preset: kaldi-compat dump --preset zipformer"),

@@ -577,7 +577,8 @@ def test_summary_counts_utterances_and_groups_failures(data: Path, lost: int) ->
         (data / "wav" / f"{key}.wav").unlink()
     said = said_by(data, status=int(lost > 0))
     hours = sum(float(line.split()[1]) for line in (data / "utt2dur").read_text().splitlines()) / 3600
-    expected = f"{12 - lost} of 12 utterances have fbank features: {hours:.2f} hours of audio, {lost} failures"
+    figures = f"{hours:.2f} hours of audio, {lost} failure{'s' * (lost != 1)}"
+    expected = f"{12 - lost} of 12 utterances have fbank features: {figures}"
     assert expected in said and ("the failed utterances are listed in " in said) == (lost > 0)
     group = f"  {lost} utterance{'s' * (lost > 1)}: "
     assert (group in said) == (lost > 0) and (f"(first: {keys[0]})" in said) == (lost > 0)
@@ -642,8 +643,8 @@ CONF = "../../conf/fbank.conf"
 REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without("wav.scp"), "", "wav.scp is missing"),
     (lambda data: (without("wav.scp")(data), (data / "wav.scp").mkdir()), "", "wav.scp is not a file"),
-    (without(), "--shard=0/3", "--shard is a number from 1"),
-    (without(), "--cmvn=utterance", "--cmvn is speaker, global, or speaker,global; not"),
+    (without(), "--shard=0/3", "--shard must be the number of a part and the number of parts, such as 3/100, not"),
+    (without(), "--cmvn=utterance", "--cmvn must be speaker, global, or speaker,global, not"),
     (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
     (without(), "--format=npz", "--format must be one of ark, npy, .*, not 'npz': did you mean 'npy'?"),
@@ -718,7 +719,7 @@ def test_impossible_key_is_refused_at_the_start(data: Path, line: bytes, message
 
 
 def test_script_file_instead_of_the_data_directory_is_named(data: Path) -> None:
-    assert "wav.scp is a file: name the data directory, the folder that has a wav.scp" in refused(data / "wav.scp")
+    assert "wav.scp is a file: name the data directory, the folder that contains wav.scp" in refused(data / "wav.scp")
 
 
 def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ def test_integers_beyond_those_of_32_bit_floats_fail_on_both_sides(data: Path, s
     add_fault(data, key, 1)  # audio of 8000 samples
     assert kaldi_compat.dump(data, codes, nj=1).utterances == 3
     assert (
-        failures(data) == f"{key} codes has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
+        failures(data) == f"{key} codes has integers beyond 2^24, which a matrix of 32-bit floats cannot hold exactly: "
         "return vectors of integers\n"
     )
 
@@ -432,7 +432,7 @@ def test_types_of_outputs_are_single_precision_and_32_bits() -> None:
     for number in (2**31 - 1, -(2**31)):
         assert convert_to_array(np.array([number, 0])).tolist() == [number, 0]
     for number in (2**31, -(2**31) - 1):
-        with pytest.raises(ValueError, match="do not fit 32 bits"):
+        with pytest.raises(ValueError, match="do not fit into 32 bits"):
             convert_to_array(np.array([0, number]))
     assert convert_to_array(torch.ones(2, requires_grad=True)).tolist() == [1.0, 1.0]
     memory = np.ones((2, 2), np.float32)
@@ -542,8 +542,8 @@ def test_first_part_that_differs_from_the_plan_is_named_and_the_others_are_count
     model._check_digests(digests, digests, "Scale", is_new=False)
     for planned, part, others in (
         ({"a": "1", "b": "2", "same": "1"}, "b", ""),
-        ({"a": "2", "b": "2", "same": "1"}, "a", r" \(with 1 other part\)"),
-        ({"b": "2", "c": "1", "same": "1"}, "a", r" \(with 2 other parts\)"),
+        ({"a": "2", "b": "2", "same": "1"}, "a", r" \(as does 1 other part\)"),
+        ({"b": "2", "c": "1", "same": "1"}, "a", r" \(as do 2 other parts\)"),
     ):
         with pytest.raises(PlanError, match=f"^{part} of Scale differs from the plan{others}: pass the same extractor"):
             model._check_digests(digests, planned, "Scale", is_new=False)

@@ -256,6 +256,6 @@ def test_output_whose_first_axis_is_no_batch_of_one_is_refused(
     model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(
-        DumpError, match=f"the output y {shown}: expected an array whose first axis is the batch of one"
+        DumpError, match=f"the output y {shown}: expected an array whose first axis is a batch of one utterance"
     ):
         kaldi_compat.dump(make_data(tmp_path, 1), onnx=tmp_path / "m.onnx", nj=1)

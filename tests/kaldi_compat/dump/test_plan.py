@@ -84,7 +84,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
     whole = path.read_bytes()
     damaged = whole[: int(cut * (len(whole) - 2))] + noise
     path.write_bytes(damaged)
-    with pytest.raises(PlanError, match="not a plan of this version"):
+    with pytest.raises(PlanError, match="cannot use the plan"):
         read_plan(path)
 
 
@@ -100,7 +100,7 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
 )
 def test_changed_decisive_options_are_refused(data: Path, change: dict[str, object], named: str) -> None:
     plan = make_plan(job_of(data))
-    with pytest.raises(PlanError, match=f"{named} changed since .* all 4 archives"):
+    with pytest.raises(PlanError, match=f"{named} changed since .* every archive"):
         update_plan(plan, job_of(data, **change), Path("plan"), [])
 
 
@@ -178,7 +178,7 @@ def test_speeds_need_a_directory() -> None:
     with pytest.raises(OptionError, match="go together"):
         DumpOptions(speeds="0.9")
     for wrong in ("0.9,-1", "0.9,1_0", "inf", "0", "nan", "1e9", "1e-9"):
-        with pytest.raises(OptionError, match="positive"):
+        with pytest.raises(OptionError, match=r"speeds must be numbers from 0\.01 to 100"):
             DumpOptions(speeds=wrong, speed_dir="x")
     assert DumpOptions(speeds="0.9, 1.0", speed_dir="x").speed_factors == ("0.9", "1.0")
 
@@ -276,7 +276,7 @@ def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Pa
     header, *shards = read_sealed(tmp_path / "plan")
     for lines in ([header, *shards[:-1]], [header, *shards, shards[0]], [header | {"version": 1}, *shards]):
         write_sealed(tmp_path / "plan", lines)
-        with pytest.raises(PlanError, match="is not a plan of this version"):
+        with pytest.raises(PlanError, match=r"^cannot use the plan .*: delete the plan and start again"):
             read_plan(tmp_path / "plan")
 
 
@@ -318,14 +318,14 @@ MENDING = ("pipes", "network")
 def test_change_that_mends_beside_a_change_of_all_features_is_refused(data: Path, mend: str) -> None:
     """Every change must keep the existing features, not only one of them."""
     plan = make_plan(job_of(data, **{mend: False}))
-    with pytest.raises(PlanError, match=f"^{mend}, seed changed since .* all 4 archives would be created again"):
+    with pytest.raises(PlanError, match=f"^{mend}, seed changed since .* every archive would be created again"):
         update_plan(plan, job_of(data, seed=1, retry_failed=True), Path("plan"), [])
 
 
 @pytest.mark.parametrize("mend", MENDING)
 def test_change_that_mends_creates_only_archives_with_failures_again(data: Path, mend: str) -> None:
     plan = make_plan(job_of(data, **{mend: False}))
-    with pytest.raises(PlanError, match=f"^{mend} changed since .* failed utterances, 2, 10, .* add --retry-failed"):
+    with pytest.raises(PlanError, match=rf"^{mend} changed since .* failed utterances \(2, 10\) .* add --retry-failed"):
         update_plan(plan, job_of(data), Path("plan"), [10, 2])
     for failed, options in ([], {}), ([10, 2], {"retry_failed": True}):
         updated = update_plan(plan, job_of(data, **options), Path("plan"), failed)
@@ -357,7 +357,7 @@ def test_options_of_a_feature_that_change_no_existing_features(
         updated = update_plan(plan, job_of(data), Path("plan"), [])
         assert updated.settings["confs"] == {"fbank.conf": now + "\n"} and updated.shards == plan.shards
     else:
-        with pytest.raises(PlanError, match="all 3 archives would be created again"):
+        with pytest.raises(PlanError, match="every archive would be created again"):
             update_plan(plan, job_of(data), Path("plan"), [])
 
 
@@ -382,7 +382,7 @@ def test_comments_and_written_defaults_are_no_change(tmp_path: Path) -> None:
 def test_plan_of_something_else_is_refused(data: Path, change: dict[str, object], named: str) -> None:
     plan = make_plan(job_of(data))
     other = dataclasses.replace(plan, settings=plan.settings | change)
-    with pytest.raises(PlanError, match=rf"^{named} changed since the plan plan was made, so all 4 archives"):
+    with pytest.raises(PlanError, match=rf"^{named} changed since the plan plan was made, so every archive"):
         update_plan(other, job_of(data), Path("plan"), [])
 
 
@@ -496,7 +496,7 @@ def test_folder_in_place_of_the_list_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "3", "1/2/3", "-1/3", "1/+3", "1/1000000000", "a/b", " 1/2"])
 def test_part_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="shard is a number from 1 to the count, and the count, such as 3/100; not"):
+    with pytest.raises(OptionError, match="shard must be the number of a part and the number of parts, such as 3/100"):
         DumpOptions(shard=text)
 
 
@@ -553,7 +553,7 @@ def test_values_that_are_computed_from_options() -> None:
     assert DumpOptions(onnx="m.onnx", preset="fbank").source == "onnx"
     assert DumpOptions(speeds="0.01,100", speed_dir="x").speed_factors == ("0.01", "100")
     for layers in ("9,,1", "12345", "a", "-1"):
-        with pytest.raises(OptionError, match="layers are numbers such as 9,12; not"):
+        with pytest.raises(OptionError, match="layers must be numbers such as 9,12, not"):
             DumpOptions(layers=layers, transformers="x")
 
 

@@ -75,7 +75,7 @@ def test_progress_and_failures_of_a_cluster_are_counted(tmp_path: Path, monkeypa
     assert "4 of 4 utterances" in said_by(data, *options)
     next((data / "wav").glob("*.wav")).write_bytes(b"RIFF")
     said = said_by(data, *options, "--max-failures=0", status=255)
-    assert "1 utterances failed, and --max-failures is 0" in said
+    assert "1 utterance failed, and --max-failures is 0" in said
 
 
 def test_extractor_on_a_cluster_gives_the_bytes_of_this_machine(

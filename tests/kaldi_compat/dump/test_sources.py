@@ -703,7 +703,7 @@ def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> No
 def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
     np.save("c.npy", np.ones((2, 1), np.float32))
     (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
-    assert "needs matrices, but f returns xvector of type vector: leave out" in refused(
+    assert "needs matrices of floats, but f returns xvector of type vector: leave out" in refused(
         "--module=loud.py:f", option, str(data)
     )
 
@@ -712,7 +712,7 @@ def test_layer_that_is_named_twice_is_refused(data: Path) -> None:
     with pytest.raises(OptionError, match="names a layer twice"):
         DumpOptions(transformers="x", layers="1,01")
     assert "names a layer twice" in refused("--transformers=x", "--layers=1,1", str(data), status=2)
-    assert "layers are numbers" in refused("--transformers=x", f"--layers={'9' * 5000}", str(data), status=2)
+    assert "layers must be numbers" in refused("--transformers=x", f"--layers={'9' * 5000}", str(data), status=2)
 
 
 def test_centroids_label_one_layer_only(data: Path) -> None:
@@ -754,17 +754,17 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
     for output in ([np.ones(2)] * count, np.ones((count, 2))):
-        with pytest.raises(ValueError, match=f"returned {count} results for a batch of 2"):
+        with pytest.raises(ValueError, match=f"returned {count} results? for a batch of 2"):
             split_by_utterance(output, 2)
-    with pytest.raises(ValueError, match=f"returned {count} lengths for a batch of 2: return one per utterance"):
+    with pytest.raises(ValueError, match=f"returned {count} lengths? for a batch of 2: return one per utterance"):
         split_by_utterance((np.ones((2, 2)), np.ones(count, int)), 2)
-    with pytest.raises(ValueError, match=f"returned {count} results for a batch of 2"):
+    with pytest.raises(ValueError, match=f"returned {count} results? for a batch of 2"):
         split_by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
 
 
 @pytest.mark.parametrize("lengths", [np.array(3), np.array([[2], [3]]), np.array([2.0, 3.0])])
 def test_lengths_other_than_a_vector_of_integers_are_refused(lengths: np.ndarray) -> None:
-    with pytest.raises(ValueError, match=r"^returned lengths of .* and shape .*: return 2 integers$"):
+    with pytest.raises(ValueError, match=r"^returned lengths of type .* and shape .*: return 2 integers$"):
         split_by_utterance((np.ones((2, 3, 1)), lengths), 2)
 
 
@@ -782,7 +782,7 @@ def test_integers_that_do_not_fit_are_refused(value: int, kind: Any) -> None:
     if value < 0 and kind in (np.uint32, np.uint64):
         return
     made = torch.tensor([value, 0]) if kind is torch.int64 else np.array([value, 0], kind)
-    with pytest.raises(ValueError, match="do not fit 32 bits"):
+    with pytest.raises(ValueError, match="do not fit into 32 bits"):
         convert_to_array(made)
 
 
