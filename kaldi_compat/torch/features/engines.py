@@ -69,7 +69,7 @@ def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
 
 def is_exact(module: Any) -> bool:
     """Return True if the exact engine computes the features of ``module`` for plain audio on a CPU."""
-    is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"  # Tests let Triton interpret the kernels on a CPU.
+    is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"  # In tests, Triton may interpret the kernels.
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
     return is_selected and type(module) in _accelerated and module.window.device.type == "cpu"
 
@@ -98,7 +98,7 @@ def choose_engine(
         return "exact"
     fastest: Engine = "exact"
     if samples.device.type == kernels.DEVICE_TYPE:
-        fastest = "torch" if module._has_accurate_fft else "triton"  # The FFT of the kernels is less accurate.
+        fastest = "torch" if module._has_accurate_fft else "triton"  # The kernels' FFT is less accurate.
     engine = fastest if requested == "auto" else requested
     if engine == "torch":
         return engine
