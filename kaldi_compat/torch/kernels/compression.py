@@ -225,7 +225,7 @@ def _test_compression(device: torch.device) -> str:
                 objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
                 for (first, count), (head, codes) in zip(places[matrices.members].tolist(), objects, strict=True):
                     if head is None or head + codes != _encode_matrix(values[first : first + count], method):
-                        return f"the kernel of method {method} gives other bytes than Kaldi: please report it"
+                        return f"the result of compression method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
     return ""

@@ -183,7 +183,7 @@ def test_pickled_weights_need_permission(data: Path, tmp_path: Path) -> None:
 
 def test_incomplete_models_are_one_line(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("hubert", tmp_path / "m")
-    with pytest.raises(OptionError, match=r"layers 0 to 3, not 4"):
+    with pytest.raises(OptionError, match=r"has no layer 4: choose from the layers 0 to 3"):
         kaldi_compat.dump(data, transformers=folder, layers="4", nj=1)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
