@@ -352,7 +352,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return the functions of a model that compute the length of an output from the length of the input."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
-    if getattr(model.config, "add_adapter", False):  # The hidden states are not shortened by the adapter.
+    if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.
         functions += [partial(function, add_adapter=False) for function in functions]
     length_functions: list[Callable[[int], int]] = [partial(_compute_output_length, function) for function in functions]
     if hop := getattr(model.config, "hop_length", None):  # Codecs with this option pad the audio to whole frames.
@@ -389,7 +389,7 @@ class _Encoder(_Pretrained):
         if deepest > self.count:
             raise OptionError(f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.count}")
         if 0 < deepest < self.count:
-            inner.layers = inner.layers[:deepest]  # Do not compute deeper layers.
+            inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
         self.states: dict[int, Tensor] = {}
         for layer in set(self.layers) - {self.count}:
             if layer == 0:

@@ -29,7 +29,7 @@ Path = str | PathLike[str]
 Labels = Path | Mapping[str, object]
 Tokenizer = Callable[[str], Sequence[int]]
 
-# First byte of a binary number. A key never starts with this byte, so if it follows a vector, the vector is the start
+# First byte of a binary integer. A key never starts with this byte, so if it follows a vector, the vector is the start
 # of an object with more numbers.
 _NUMBER = b"\x04"
 

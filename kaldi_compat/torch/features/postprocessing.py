@@ -54,7 +54,7 @@ from kaldi_compat.torch.streaming.stacking import FrameStream
 class PostProcessing(PostProcessingCall, ConfiguredModule):
     """Base class of modules that transform features."""
 
-    _function: ClassVar[Callable[..., Any]]  # Function of features, options and lengths.
+    _function: ClassVar[Callable[..., Any]]  # Function of features, options and lengths, which processes the features.
     # True for a module that sums over frames. NumPy and torch sum in different orders, so NumPy processes float32
     # tensors on a CPU, which gives tensors and arrays the same bits.
     _adds_frames: ClassVar[bool] = False

@@ -275,7 +275,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
             exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
             if recorded.traced and exist is None and not isinstance(generator, torch.Generator | None):
-                # Recorded calls cut more frames than the audio has, which must not consume Kaldi's noise.
+                # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
                 exist = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
             noise = make_frame_noise(frames, exist, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), recorded)

@@ -253,7 +253,7 @@ def _test_kernels(
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
-        largest, mean = float(difference.max()), float(difference.mean())  # Raises asynchronous errors.
+        largest, mean = float(difference.max()), float(difference.mean())  # float() raises asynchronous errors.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
     if variant.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.

@@ -281,7 +281,7 @@ def compute_spectra(
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
     before = tl.broadcast_to((lane + LANES - 1) % LANES, (FRAMES, LANES))
-    turned_around = x[0]  # In Kaldi, the first sample of a frame is its own predecessor.
+    turned_around = x[0]  # As in Kaldi, the first sample of a frame is its own predecessor.
     y = ()
     for j in tl.static_range(-(-SIZE // LANES)):
         n = j * LANES + lane
@@ -290,8 +290,7 @@ def compute_spectra(
             energy += tl.where(n < SIZE, value * value, 0.0)
         if PREEMPHASIZED:
             if NOISE > 0:
-                # The lanes exchange samples in registers, because a loaded sample has no noise, which would be computed
-                # again.
+                # The lanes exchange noisy samples in registers, because loaded samples would need the noise once more.
                 neighbor = tl.gather(x[j], before, 1)
                 last = tl.where(lane == 0, turned_around, neighbor)
                 turned_around = neighbor

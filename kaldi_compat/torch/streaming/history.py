@@ -28,8 +28,8 @@ class History:
     def __init__(self, slots: int) -> None:
         self.start: Counts = np.zeros(slots, np.int64)
         self.end: Counts = np.zeros(slots, np.int64)
-        self._items: Tensor | None = None  # (slots, width, ...): stored items, then the latest chunk.
-        self._width = 0  # Number of columns before the latest chunk.
+        self._items: Tensor | None = None  # (slots, width, ...): items of earlier chunks, then the latest chunk.
+        self._width = 0  # Number of columns of _items before the latest chunk.
         self._seam: Counts = np.zeros(slots, np.int64)  # Index of the latest chunk's first item.
 
     def append(self, chunk: Tensor, lengths: Counts) -> None:

@@ -257,7 +257,7 @@ class Resampler:
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
-        if finished:  # Filters that extend beyond the end are summed in a different order.
+        if finished:  # Kaldi sums filters that extend beyond the end in a different order.
             count = self._constants.count_resampled(self._received, finished=True)
             pieces.append(self._resample_until(count, len(self._audio)))
         filters = self._constants.filters
