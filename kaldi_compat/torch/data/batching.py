@@ -46,7 +46,8 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
         described = " and ".join(sorted(map(str, kinds))) or "nothing"
         raise FeatureError(
-            f"cannot pad {described} into a batch: pass tensors of one type whose shapes differ only in the first axis"
+            f"cannot pad {described} into a batch: pass tensors of one data type whose shapes differ only in the first "
+            "axis"
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     padding = convert_number("value", value)

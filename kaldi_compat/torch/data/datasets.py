@@ -371,8 +371,8 @@ class WaveDataset(_KeyedDataset):
             return None
         if played != int(played) or target != int(target) or target <= 0:
             raise AudioError(
-                f"{key}: cannot resample {played:g} Hz to {target:g} Hz: pass a sample_frequency and audio whose rates "
-                "are whole numbers"
+                f"{key}: cannot resample {played:g} Hz to {target:g} Hz, because both must be whole numbers: change "
+                "sample_frequency, or the sampling rate of the audio"
             )
         return int(played), int(target)
 
