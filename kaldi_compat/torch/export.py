@@ -37,8 +37,9 @@ class ExportedFrontend:
 
     path: str
     nodes: Mapping[str, int]  # Number of nodes of each type in the graph.
-    metadata: Mapping[str, str]  # Description that is stored in the file, ``model.metadata_props``.
-    # Largest difference from PyTorch for a second of noise in onnxruntime; None if onnxruntime is not installed.
+    metadata: Mapping[str, str]  # Entries of ``metadata_props`` in the file, which describe the front end.
+    # Largest absolute difference between the features of onnxruntime and of PyTorch, for one second of noise. None if
+    # onnxruntime is not installed.
     difference: float | None
 
     def __str__(self) -> str:
@@ -97,9 +98,9 @@ def export_frontend(
         original = frontend
     else:
         original = Frontend(frontend, statistics=statistics)
-    if not target.endswith(".onnx"):  # The library of ONNX writes different formats for different suffixes.
+    if not target.endswith(".onnx"):  # ONNX's library writes other formats for other suffixes.
         raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
-    if not Path(target).absolute().parent.is_dir():  # Checked before the export, because the export takes seconds.
+    if not Path(target).absolute().parent.is_dir():  # Checked first, because the export takes seconds.
         raise FeatureError(f"cannot write {target}: its folder does not exist; create it")
     check_graph(original.preset)
     module = _copy_with_dft(original, dft)

@@ -24,12 +24,12 @@ from kaldi_compat.torch.tensors.copies import to_device
 
 Audio = Sequence[npt.NDArray[np.float32]]
 HUB_TIMEOUT_SECONDS = 10
-# Names of weights that only training uses, so that a model may lack them.
+# Endings of the names of weights that only training uses. A model that lacks only these weights is complete.
 UNUSED = ("masked_spec_embed",)
 FULL_MEMORY = "DefaultCPUAllocator"  # Substring of PyTorch's message that the memory of the host is full.
-# Names of the attributes that every module has.
+# Names of the attributes that every module has. iterate_state yields only the other attributes, which a subclass sets.
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
-# Substrings of the code of a scripted module that differ between processes.
+# Substrings of the code of a scripted module that differ between processes, and are removed before codes are compared.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
 # With these options, transformers neither runs code in the folder of a model nor asks the user whether to run it.
 FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
@@ -70,7 +70,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_lost(device: str) -> bool:
-    """Return True if this process can no longer use a GPU."""
+    """Wait for the work on the GPU ``device``, and return True if this process can no longer use this GPU."""
     return is_broken(torch.device(device))
 
 
@@ -149,7 +149,7 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield from own[name].items()
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         yield name, list(own[name].values())
-    if "_orig_mod" not in own["_modules"]:  # The other attributes of a compiled module belong to the compiler.
+    if "_orig_mod" not in own["_modules"]:  # Other attributes of a compiled module are the compiler's.
         yield from ((name, own[name]) for name in sorted(own) if name not in _MODULE_ATTRIBUTES)
 
 
@@ -171,7 +171,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
     patterns, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:
         revision = hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS).sha
-    except Exception as error:  # A model that was downloaded before is used without the hub.
+    except Exception as error:  # Without the hub, a model that was downloaded before is used.
         revision, reason = None, _to_one_line(error)
     try:
         folder = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, local_files_only=bool(reason))
@@ -216,11 +216,11 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
         raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
     if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
         raise OptionError(
-            f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}: give a complete model"
+            f"{folder} lacks weights of the model, such as {missing[0]} ({len(missing)} in all): give a complete model"
         )
     if getattr(model.config, "audio_channels", 1) != 1:
         raise OptionError(
-            f"{folder} takes {model.config.audio_channels} channels: give a model for audio of one channel"
+            f"{folder} takes audio with {model.config.audio_channels} channels: give a model for audio with one channel"
         )
     model_class = _Codec if hasattr(model, "quantizer") else _Encoder
     pretrained = model_class(model.to(device).eval(), processor, options.layer_numbers)
@@ -292,13 +292,15 @@ class _Pretrained:
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.max_samples and max(map(len, audio)) > self.max_samples:
             seconds = self.max_samples / rate
-            raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut the audio into segments")
+            raise ValueError(
+                f"the audio is longer than the model's limit of {seconds:g} s: cut the audio into segments"
+            )
         options |= {} if self.max_samples else {"padding": True}
         options |= {"sampling_rate": rate, "return_tensors": "pt"}
-        with torch.autocast("cpu", enabled=False):  # Feature extractors compute on the CPU, and not in half precision.
+        with torch.autocast("cpu", enabled=False):  # Feature extractors compute on the CPU, in float32.
             if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
                 tensors = dict(self.processor(list(audio), **options))
-            else:  # Feature extractors round differently in a batch, because their sums include the padding.
+            else:  # In a batch, sums of the feature extractor would include the padding, and round differently.
                 alone = [self.processor([samples], **options) for samples in audio]
                 rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
                 tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
@@ -329,7 +331,8 @@ class _Pretrained:
             return [int(count) for count in mask.sum(-1)]
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
-            # A function that does not give the number of rows of the padded batch belongs to a different output.
+            # A function that does not give the number of rows of the padded batch computes the length of a different
+            # output.
             if inputs.width and output_length(inputs.width) == rows:
                 return [output_length(length) for length in inputs.lengths]
         if utterances > 1:
@@ -341,7 +344,7 @@ def _find_max_samples(processor: Any) -> int | None:
     """Return the number of samples that a feature extractor pads or cuts all audio to: Whisper's 30 s, AST's 10.2 s."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
-    frames = getattr(processor, "max_length", None)  # A frame is 10 ms long.
+    frames = getattr(processor, "max_length", None)  # Frames are 10 ms apart.
     return int(frames) * int(processor.sampling_rate) // 100 if frames else None
 
 
@@ -349,10 +352,10 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return the functions of a model that compute the length of an output from the length of the input."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
-    if getattr(model.config, "add_adapter", False):  # The adapter shortens the output, but not the hidden states.
+    if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.
         functions += [partial(function, add_adapter=False) for function in functions]
     length_functions: list[Callable[[int], int]] = [partial(_compute_output_length, function) for function in functions]
-    if hop := getattr(model.config, "hop_length", None):  # A codec with this option pads the last frame.
+    if hop := getattr(model.config, "hop_length", None):  # Codecs with this option pad the audio to whole frames.
         length_functions.append(lambda length: -(-length // int(hop)))
     return length_functions
 
@@ -377,17 +380,16 @@ class _Encoder(_Pretrained):
         inner = getattr(model, "encoder", model)
         if not hasattr(inner, "layers"):
             raise OptionError(
-                f"{folder} is a {type(model).__name__}, which has no encoder with layers: give an encoder or codec"
+                f"{folder} is a {type(model).__name__}, which has no encoder with layers: "
+                "give the folder of an encoder or a codec"
             )
         self.count = len(inner.layers)
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
         if deepest > self.count:
-            raise OptionError(
-                f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}; choose some of these layers"
-            )
+            raise OptionError(f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.count}")
         if 0 < deepest < self.count:
-            inner.layers = inner.layers[:deepest]  # Deeper layers are not needed.
+            inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
         self.states: dict[int, Tensor] = {}
         for layer in set(self.layers) - {self.count}:
             if layer == 0:
@@ -395,7 +397,7 @@ class _Encoder(_Pretrained):
             else:
                 inner.layers[layer - 1].register_forward_hook(partial(self._keep, layer))
 
-    # The hooks store hidden states, because some models return only the output of the last layer.
+    # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
@@ -421,18 +423,18 @@ class _Codec(_Pretrained):
         if type(self.model).__name__.startswith("Dac"):
             inputs.tensors.pop("padding_mask", None)
         codes = self.model.encode(**inputs.tensors).audio_codes
-        if codes.dim() == 4:  # EnCodec has an axis of chunks.
+        if codes.dim() == 4:  # EnCodec returns (chunks, B, codebooks, rows).
             if len(codes) > 1:
                 raise ValueError(
-                    f"the codec divides the audio into {len(codes)} chunks: only codecs without chunks are supported"
+                    f"the codec divides the audio into {len(codes)} chunks: "
+                    "give a codec whose configuration has no chunk_length_s"
                 )
             codes = codes[0]
         counts = np.array(self.count_rows(inputs, codes.shape[-1], len(audio)))
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
                 raise ValueError(
-                    f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}; "
-                    "choose some of these codebooks"
+                    f"the codec has no codebook {max(self.layers)}: choose from the codebooks 0 to {codes.shape[1] - 1}"
                 )
             return {f"codes{codebook}": (codes[:, codebook], counts) for codebook in self.layers}
         return codes.transpose(1, 2), counts

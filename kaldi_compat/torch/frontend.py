@@ -163,10 +163,15 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return self._compute_model_input(audio)
 
     def stream(self, slots: int = 1) -> FrontendStream:
-        """Return a stream, which computes the model's input from chunks of ``slots`` utterances at the same time.
+        """Return a stream that computes the model's input from chunks of audio.
+
+        Args:
+            slots: number of utterances that the stream processes at the same time.
 
         Raises:
             OptionError: a step of the preset needs the whole utterance.
+
+        See also: :class:`FrontendStream`, which has an example.
         """
         return FrontendStream(self, slots)
 

@@ -29,7 +29,9 @@ Path = str | PathLike[str]
 Labels = Path | Mapping[str, object]
 Tokenizer = Callable[[str], Sequence[int]]
 
-_NUMBER = b"\x04"  # First byte of a binary number. Keys of the next object of an archive never start with this byte.
+# First byte of a binary integer. A key never starts with this byte, so if it follows a vector, the vector is the start
+# of an object with more numbers.
+_NUMBER = b"\x04"
 
 
 class _Table(Protocol):
@@ -61,7 +63,7 @@ class _AlignmentCodec(Codec[Any]):
     def read_body(self, source: Source, binary: bool) -> object:
         values = self._vector.read_body(source, binary)
         if binary and source.peek(1) == _NUMBER:
-            source.fail("expected one integer per frame, found several: pass posteriors as posteriors=")
+            source.fail("expected one integer per frame, found several: pass a table of posteriors as posteriors=")
         return values
 
 
@@ -71,8 +73,8 @@ class _Target:
 
     name: str
     table: _Table
-    where: str  # File or rspecifier of the table, for messages.
-    convert: Callable[[Any], object] | None  # Conversion of the table's values; None for no conversion.
+    where: str  # File or rspecifier of the table, which error messages name.
+    convert: Callable[[Any], object] | None  # Conversion of a value of the table, or None for no conversion.
 
     def get(self, key: str) -> Any:
         """Return the target of an utterance.
@@ -84,7 +86,7 @@ class _Target:
         if key not in self.table:
             name = self.name.replace("_", " ")
             raise MissingKeyError(
-                f"has no {name} in {self.where}: add a line, or pass drop_incomplete=True to skip the utterance",
+                f"has no {name} in {self.where}: add an entry, or pass drop_incomplete=True to skip the utterance",
                 key=key,
             )
         value = self.table[key]
@@ -224,7 +226,7 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
     Raises:
         KaldiCompatError: ``values`` is not a list of integers. The message names ``key``.
     """
-    with suppress(ValueError, TypeError):  # NumPy raises these errors for ragged lists.
+    with suppress(ValueError, TypeError):  # NumPy cannot make an array of ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)
         if tokens.ndim == 1 and are_integers and not np.ma.is_masked(values) and (tokens < 1 << 63).all():

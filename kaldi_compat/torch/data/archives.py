@@ -117,7 +117,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
                             make = partial(self._items.make, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read(key, make)) is not None:
                                 yield utterance
-                except io_ark.ArkError as error:  # The rest of a damaged or truncated table cannot be read.
+                except io_ark.ArkError as error:  # Skip the rest of a damaged table.
                     self._skipped.note(rspecifier, error)
 
     @repeat_errors

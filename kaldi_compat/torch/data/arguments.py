@@ -68,7 +68,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 def find_rate(feature: object) -> float | None:
     """Return the sampling rate in Hz of the audio that a module expects, or None if it names none."""
     while isinstance(feature, nn.Sequential) and feature:
-        feature = feature[0]  # A module that resamples may come before the features.
+        feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):
         return None
     options = getattr(feature, "options", None)

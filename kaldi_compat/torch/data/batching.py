@@ -36,7 +36,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
     Raises:
         FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
-        OptionError: ``value`` is no number of the items' data type.
+        OptionError: ``value`` cannot be stored in the items' data type.
 
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
@@ -46,7 +46,8 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
         described = " and ".join(sorted(map(str, kinds))) or "nothing"
         raise FeatureError(
-            f"cannot pad {described} into a batch: pass tensors of one type whose shapes differ only in the first axis"
+            f"cannot pad {described} into a batch: pass tensors of one data type whose shapes differ only in the first "
+            "axis"
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     padding = convert_number("value", value)
@@ -58,8 +59,10 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         try:
             pad_sequence(trial, padding_value=padding)
         except RuntimeError:
-            raise OptionError(f"value={padding:g} cannot be stored in {items[0].dtype}") from None
-        raise  # There is another reason, such as too little memory.
+            raise OptionError(
+                f"value={padding:g} cannot be stored in {items[0].dtype}: pass a value of this type"
+            ) from None
+        raise  # The value is valid, so the error has a different cause.
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -264,7 +267,7 @@ def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: obje
     return collate(utterances)
 
 
-# torch's documentation of default_collate recommends to register custom types in this mapping.
+# default_collate looks up custom types in this mapping, as its documentation describes.
 default_collate_fn_map[Utterance] = _collate_by_default
 
 
@@ -290,7 +293,7 @@ def _convert_integers(label: object) -> Tensor | None:
         check_plain(label, FeatureError)
     try:
         array = np.asarray(label)
-    except ValueError:  # NumPy raises this error for a ragged list.
+    except ValueError:  # NumPy cannot make an array of a ragged list.
         return None
     fits = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
     return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits else None

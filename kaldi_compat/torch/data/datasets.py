@@ -45,7 +45,7 @@ from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 Augment = Callable[[Tensor, float], Tensor]
 Length = TypeVar("Length", int, float)
-_SLOWEST, _FASTEST = 0.01, 100.0
+_SLOWEST, _FASTEST = 0.01, 100.0  # Limits of the speed factors, far beyond useful speeds.
 
 
 class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
@@ -86,7 +86,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         except TypeError:
             advice = "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
             if isinstance(index, str):
-                advice = "data.keys.index(KEY) is the index of a key"
+                advice = "pass data.keys.index(KEY)"
             raise TypeError(f"expected the index of an utterance, not {index!r}: {advice}") from None
         key, location = self._listing.get_line(line)
         return self._skipped.read(key, partial(self._make, key, location))
@@ -313,7 +313,7 @@ class WaveDataset(_KeyedDataset):
         self._channel = None if channel is None else check_whole_number("channel", channel)
         self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        # For segments, only the requested part of a long recording is read.
+        # For segments, the codec reads only the requested part of a recording.
         self._loader = InEachProcess(
             Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
         )
@@ -371,8 +371,8 @@ class WaveDataset(_KeyedDataset):
             return None
         if played != int(played) or target != int(target) or target <= 0:
             raise AudioError(
-                f"{key}: cannot resample {played:g} Hz to {target:g} Hz: pass a sample_frequency and audio whose rates "
-                "are whole numbers"
+                f"{key}: cannot resample {played:g} Hz to {target:g} Hz, because both must be whole numbers: change "
+                "sample_frequency, or the sampling rate of the audio"
             )
         return int(played), int(target)
 
@@ -398,7 +398,9 @@ class WaveDataset(_KeyedDataset):
         """
         if utt2dur is not None:
             if self._rate is None:
-                raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
+                raise AudioError(
+                    "utt2dur has seconds, not samples: pass sample_frequency, such as 16000, to the data set"
+                )
             counts = [
                 round(duration * self._rate) for duration in self._read_lengths(find_file(utt2dur, "utt2dur"), float)
             ]
@@ -408,7 +410,7 @@ class WaveDataset(_KeyedDataset):
         def count_samples(key: str, location: str) -> int:
             segment, recording, place = self._locate_audio(key, location)
             if recording not in headers:
-                headers.clear()  # Segments of a recording are usually consecutive, so one header is kept.
+                headers.clear()  # Usually, segments of a recording are consecutive, so only one header is kept.
                 headers[recording] = self._load_placeholder(recording, place)
             wave = _select_channel(headers[recording], key, segment, self._channel)
             return self._count_resampled(key, wave.samples.shape[1], wave.sample_frequency)
@@ -436,7 +438,9 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
     with suppress(ValueError):
         if 0 <= (length := type_of(text)) < math.inf:
             return length
-    raise FormatError(f"expected the length of the utterance, found {text!r}", file=file, key=key)
+    raise FormatError(
+        f"expected the length of the utterance, found {text!r}: write a finite number of 0 or more", file=file, key=key
+    )
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:

@@ -14,15 +14,15 @@ class InEachProcess(Generic[Value]):
     """Callable that returns a value, such as a reader, which every process opens on first use and never pickles."""
 
     def __init__(
-        self, open_it: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs
+        self, open_value: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs
     ) -> None:
-        self._open = open_it, arguments, options
+        self._open = open_value, arguments, options
         self._opened: tuple[int, Value] | None = None
 
     def __call__(self) -> Value:
         if self._opened is None or self._opened[0] != os.getpid():
-            open_it, arguments, options = self._open
-            self._opened = os.getpid(), open_it(*arguments, **options)
+            open_value, arguments, options = self._open
+            self._opened = os.getpid(), open_value(*arguments, **options)
         return self._opened[1]
 
     def __getstate__(self) -> dict[str, object]:

@@ -24,10 +24,10 @@ class Items:
 
     annotations: Annotations  # Targets of the utterances.
     seeds: Seeds  # Source of the seed of each utterance in each epoch.
-    transform: Transform | None = None  # Function that is applied to the input last; None for no function.
-    # Maximum difference in frames between the lengths of input and targets; None does not compare them.
+    transform: Transform | None = None  # Function that is applied last to the input of an utterance, or None.
+    # Maximum difference in frames between the lengths of input and targets. With None, the lengths are not compared.
     length_tolerance: int | None = None
-    draws: bool = False  # True if reading an input draws random numbers from torch.
+    draws: bool = False  # True if reading an input draws torch's random numbers, which must then be seeded.
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)

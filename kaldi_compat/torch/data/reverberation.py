@@ -19,7 +19,7 @@ from kaldi_compat.torch.data.annotations import Path
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.places import find_script, load_named
 
-FULL_SCALE = np.float32(1 << 15)
+FULL_SCALE = np.float32(1 << 15)  # Factor from floating-point samples in -1 to 1 to 16-bit samples.
 
 
 class NoiseAndReverberation:
@@ -64,10 +64,10 @@ class NoiseAndReverberation:
         relative_to: RelativeTo | None = None,
     ) -> None:
         if noises is None and impulse_responses is None:
-            raise OptionError("pass noises='noise/wav.scp' or impulse_responses='rirs/wav.scp'")
+            raise OptionError("nothing to add to the audio: pass noises=, impulse_responses=, or both")
         for name, probability in (("noise", noise_probability), ("reverberation", reverberation_probability)):
             if not 0 <= probability <= 1:
-                raise OptionError(f"{name}_probability={probability} must lie within 0 to 1")
+                raise OptionError(f"{name}_probability={probability} must be from 0 to 1")
         if not snrs:
             raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
@@ -98,7 +98,9 @@ class NoiseAndReverberation:
             described = (
                 f"{audio.dtype} of shape {tuple(audio.shape)}" if isinstance(audio, Tensor) else type(audio).__name__
             )
-            raise AudioError(f"audio must be a tensor of 16-bit integers of shape (samples,), not {described}")
+            raise AudioError(
+                f"audio must be a tensor of 16-bit integers of shape (samples,), not {described}: convert the audio"
+            )
         noisy, in_room = (torch.rand(2) < torch.tensor([self._noise_probability, self._room_probability])).tolist()
         room, noises = None, []
         if self._rooms is not None and in_room:

@@ -27,20 +27,23 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Default maximum number of buckets."""
 
-# Maximum ratio of the number of buckets to the necessary number of batches. For small data, more batches than necessary
-# save much padding.
-_MAX_EXTRA_BATCHES = 1.5
+# Maximum number of buckets for each full batch of the epoch. A bucket gives at least one batch, so small data gets up
+# to 1.5 times as many batches as necessary, which saves much padding.
+_MAX_BUCKETS_PER_BATCH = 1.5
 
-_MAX_RATIO = 1e6  # Limit on the ratio of the longest length to a length, because empty utterances have length 0.
+# Ratio of the longest length to the shortest length whose logarithm is used. Empty utterances have the length 0, whose
+# logarithm is infinite, so shorter lengths count as this shortest length.
+_MAX_LENGTH_RATIO = 1e6
 
 
 class SamplerState(TypedDict):
     """Position in an epoch, which can be written as JSON."""
 
     epoch: int  # Number of the epoch, as for ``set_epoch``.
-    batches: int  # Number of batches of the epoch that are done.
+    batches: int  # Number of batches of the epoch that are done, from which the next iteration resumes.
     seed: int  # Seed of the shuffling.
-    data: list[float | None]  # Other numbers that determine the batches, to refuse the state of a different sampler.
+    # Lengths (as a checksum), limits and number of ranks. A sampler with different data refuses the state.
+    data: list[float | None]
 
 
 class _Plan(NamedTuple):
@@ -119,7 +122,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         units = {"max_frames": 1.0, "max_seconds": check_positive_number("sample_frequency", sample_frequency)}
         limits = [check_positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
         if batch_size is None and not limits:
-            raise OptionError("pass batch_size, max_frames or max_seconds to limit the size of a batch")
+            raise OptionError("a batch has no limit: pass batch_size, max_frames or max_seconds")
         self._lengths = _check_lengths(lengths)
         self._batch_size = None if batch_size is None else check_whole_number("batch_size", batch_size, at_least=1)
         self._max_size = min(limits, default=None)
@@ -135,27 +138,27 @@ class BucketBatchSampler(Sampler[list[int]]):
         sorted_lengths = self._lengths[by_length]
         self._by_length = by_length[(sorted_lengths >= self._limits[0]) & (sorted_lengths <= self._limits[1])]
         if not len(self._by_length):
-            raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g}: lengths are "
-                              f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}; change the limits")  # fmt: skip
+            raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g} (lengths are "
+                              f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
         if self._max_size is not None and (longer := int((self._lengths[self._by_length] > self._max_size).sum())):
             message = (
-                f"{longer} of {len(self._by_length)} utterances are longer than max_frames or max_seconds, and are "
+                f"the length of {longer} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
             )
             advice = "pass max_length to leave them out"
             if max_seconds is not None and sample_frequency == 1 and longer == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
-            warnings.warn(f"{message}batches by themselves: {advice}", stacklevel=2)
+            warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
         self._full_batches = max(float(shares.sum()), 1.0)
         self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None
         self._epoch = 0
         self._num_returned = 0  # Number of batches of the epoch that the latest iteration has returned.
-        self._resume_at = 0  # Index of the batch that the next iteration starts with.
+        self._resume_at = 0  # Index of the batch with which the next iteration starts.
         self._plan = self._plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the next iterations. The current epoch is no change."""
-        if check_whole_number("epoch", epoch) == self._epoch:  # The epoch may have been resumed in the middle.
+        """Set the epoch, which determines the order of the next iterations. Setting the current epoch has no effect."""
+        if check_whole_number("epoch", epoch) == self._epoch:  # Keep the position in a resumed epoch.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
         self._plan = self._plan_for_rank()
@@ -233,7 +236,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Return the numbers that determine the batches, except for the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
-        # None stands for an infinite limit, because JSON has no infinity.
+        # A state can be written as JSON, which has no infinity, so None stands for an infinite limit.
         limits += [None if math.isinf(limit) else limit for limit in self._limits]
         return [len(self._lengths), lengths, *limits, self._world_size]
 
@@ -252,8 +255,8 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches = batches.take(np.sort(rng.permutation(complete)[:whole]) if self._shuffle else np.arange(whole))
             if not len(batches.starts):
                 raise OptionError(
-                    f"{len(self._by_length)} utterances make {complete} whole batches with "
-                    f"world_size={self._world_size}, so that drop_last=True leaves none: "
+                    f"drop_last=True leaves no batches for world_size={self._world_size}, because the number of full "
+                    f"batches of {len(self._by_length)} utterances is only {complete}: "
                     "pass drop_last=False, or allow fewer utterances in a batch"
                 )
         else:
@@ -279,8 +282,9 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _mix_utterances(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
         """Return the utterances in the order of lengths, longest first, with random changes of the order."""
         batch = 1 / self._full_batches
-        # A batch mixes utterances of its width plus the width of the moves, which together are the width of a bucket.
-        # If there are few batches, the moves are limited to half the width of a batch.
+        # Positions are from 0 to 1. An utterance moves by at most `width`, so a batch mixes utterances from its own
+        # width plus this width, which together are the width of a bucket. A batch may be wider than a bucket if there
+        # are few batches. The moves are then half as wide as the batch, so that utterances are still mixed.
         width = max(1 / self._num_buckets - batch, batch / 2)
         return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
 
@@ -289,7 +293,7 @@ class BucketBatchSampler(Sampler[list[int]]):
 
         The limits of the buckets change from epoch to epoch.
         """
-        count = int(np.clip(self._full_batches * _MAX_EXTRA_BATCHES, 1, self._num_buckets))
+        count = int(np.clip(self._full_batches * _MAX_BUCKETS_PER_BATCH, 1, self._num_buckets))
         ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
         return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
 
@@ -321,14 +325,14 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch from batch ``start`` on, which also tells the sampler how many are done."""
+    """Iterator over the batches of an epoch from batch ``start`` on, which also counts them in the sampler."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
-        # The place is not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
+        # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         self._sampler._resume_at = 0
         if self._next >= len(self._plan.starts):
             raise StopIteration
@@ -358,12 +362,16 @@ def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Num
         check_plain(lengths, OptionError)
     try:
         array = np.asarray(lengths)
-    except ValueError:  # NumPy raises this error for a ragged list.
+    except ValueError:  # NumPy cannot make an array of a ragged list.
         raise OptionError(
             "lengths must be a list of numbers, not of lists: pass one length for each utterance"
         ) from None
-    if array.ndim != 1 or not len(array):
-        raise OptionError(f"lengths must be a non-empty list of numbers, not an array of shape {array.shape}")
+    if array.ndim != 1:
+        raise OptionError(
+            f"lengths must be a list of numbers, not an array of shape {array.shape}: pass a number for each utterance"
+        )
+    if not len(array):
+        raise OptionError("lengths is empty: pass one length for each utterance")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
         raise OptionError(
             "lengths must be finite numbers >= 0 of frames, samples or seconds: for a data set, pass data.lengths()"
@@ -386,7 +394,7 @@ def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.
         (utterances,): positions in ascending order, so the longest utterance has position 0.
     """
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
-    log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_RATIO))
+    log_lengths = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_LENGTH_RATIO))
     data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
     roots = np.cumsum(np.sqrt(data * np.append(-np.diff(log_lengths), 0)))
     positions: npt.NDArray[np.float64] = np.repeat(roots / (roots[-1] or 1.0), np.diff(ends, prepend=-1))
@@ -417,7 +425,7 @@ def find_rank_and_world_size(rank: int | None = None, world_size: int | None = N
         OptionError: a single argument is passed, an argument is not a whole number, or the rank is too large.
     """
     if (rank is None) != (world_size is None):
-        raise OptionError("pass rank and world_size together, or neither")
+        raise OptionError("only one of rank and world_size is passed: pass rank and world_size together, or neither")
     if rank is None or world_size is None:
         distributed = torch.distributed
         if not (distributed.is_available() and distributed.is_initialized()):
@@ -425,5 +433,5 @@ def find_rank_and_world_size(rank: int | None = None, world_size: int | None = N
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = check_whole_number("rank", rank), check_whole_number("world_size", world_size, at_least=1)
     if rank >= world_size:
-        raise OptionError(f"rank={rank} must be from 0 to {world_size - 1}")
+        raise OptionError(f"rank={rank} must be from 0 to {world_size - 1}, because world_size={world_size}")
     return rank, world_size

@@ -13,7 +13,7 @@ from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.options.base import convert_number
 from kaldi_compat.torch.data.arguments import check_whole_number
 
-MAX_WIDTH = 1 << 31  # Upper bound of numbers and widths of masks, so that torch's integers hold them.
+MAX_WIDTH = 1 << 31  # Exclusive limit on the number and width of masks, so that int64 holds their sums.
 
 
 class SpecAugment(nn.Module):
@@ -69,7 +69,7 @@ class SpecAugment(nn.Module):
             if check_whole_number(name, getattr(self, name)) >= MAX_WIDTH:
                 raise OptionError(f"{name} must be below {MAX_WIDTH}: pass a smaller number")
         if not 0 <= convert_number("time_mask_ratio", time_mask_ratio) <= 1:
-            raise OptionError(f"time_mask_ratio={quote_value(time_mask_ratio)} must lie within 0 to 1")
+            raise OptionError(f"time_mask_ratio={quote_value(time_mask_ratio)} must be from 0 to 1")
 
     def extra_repr(self) -> str:
         return (
@@ -104,7 +104,7 @@ class SpecAugment(nn.Module):
                 f"features must have the shape (frames, dim) or (B, frames, dim), not {tuple(features.shape)}"
             )
         if not features.is_floating_point():
-            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: convert them")
+            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}: pass features.float()")
         if not self.training:
             return features
         batch = features if features.ndim == 3 else features[None]
@@ -172,7 +172,7 @@ def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> 
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
     moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
-    # In double precision, rounding does not move the last frame, for any number of frames.
+    # Double precision, because float32 would round the last of many frames to a different frame.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     before = frame * center / moved.clamp(min=1)
     after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)

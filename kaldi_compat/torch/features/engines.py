@@ -69,7 +69,8 @@ def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
 
 def is_exact(module: Any) -> bool:
     """Return True if the exact engine computes the features of ``module`` for plain audio on a CPU."""
-    is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"  # Tests let Triton interpret the kernels on a CPU.
+    # Tests set DEVICE_TYPE to "cpu" to let Triton interpret the kernels. "auto" must then select the kernels.
+    is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
     return is_selected and type(module) in _accelerated and module.window.device.type == "cpu"
 
@@ -98,7 +99,8 @@ def choose_engine(
         return "exact"
     fastest: Engine = "exact"
     if samples.device.type == kernels.DEVICE_TYPE:
-        fastest = "torch" if module._has_accurate_fft else "triton"  # The FFT of the kernels is less accurate.
+        # The FFT of the kernels computes in float32, which is not accurate enough for presets with double precision.
+        fastest = "torch" if module._has_accurate_fft else "triton"
     engine = fastest if requested == "auto" else requested
     if engine == "torch":
         return engine

@@ -1,8 +1,8 @@
 """Modules for the steps from log-mel features to the input of a model: stacking, normalization and padding.
 
 A module applies a function of :mod:`kaldi_compat.functional` with fixed options. For the arguments of a call, see
-:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`. Modules that stack or pad frames return
-other lengths than they receive.
+:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`. Modules that stack or pad frames change
+the lengths.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class RepeatedDeltas(Deltas):
 
     _function = staticmethod(deltas.repeated_deltas)
     _adds_frames = True
-    _stream = None  # A stream would have to repeat the edge frames of each order, which needs the whole utterance.
+    _stream = None  # The edge frames of each order are repeated, which needs the whole utterance.
 
 
 class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
@@ -166,8 +166,8 @@ class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
 
     def __prepare_scriptable__(self) -> Any:
         raise OptionError(
-            "torch.jit.script cannot compile VoicedCmvn, because how many frames it keeps depends on the audio: "
-            "call it in PyTorch"
+            "torch.jit.script cannot compile VoicedCmvn, because the number of frames that it keeps depends on the "
+            "audio: call the module outside of TorchScript"
         )
 
 

@@ -27,7 +27,7 @@ except RuntimeError as error:  # PyTorch before 2.3 is compiled for NumPy 1.
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-IS_OLD = not hasattr(torch.compiler, "is_compiling")  # True before PyTorch 2.3, which cannot compile the modules.
+IS_OLD = not hasattr(torch.compiler, "is_compiling")  # PyTorch before 2.3 cannot compile the modules.
 OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
 
@@ -46,7 +46,7 @@ def eager_with_old_compilers(forward: Function) -> Function:
     def eager(*arguments: Any, **options: Any) -> Any:
         if torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(refuse)
-        # torch.jit.trace refuses functions of torch._dynamo.
+        # While torch.jit.trace records, no function of torch._dynamo may be called, because the tracer refuses it.
         if "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
@@ -97,7 +97,7 @@ class ConfiguredModule(FeatureModule):
         """Compute the constants that depend on ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def stream(self, slots: int = 1) -> Any:
-        """Return a stream, which computes this module's output chunk by chunk.
+        """Return a stream that computes this module's output chunk by chunk.
 
         Args:
             slots: number of utterances that the stream processes at the same time.
@@ -106,7 +106,9 @@ class ConfiguredModule(FeatureModule):
             OptionError: the module needs whole utterances.
         """
         if self._stream is None:
-            raise OptionError(f"{type(self).__name__} needs whole utterances and has no stream: call the module")
+            raise OptionError(
+                f"{type(self).__name__} needs whole utterances and has no stream: call the module instead"
+            )
         return self._stream(self, slots)
 
     def _make_example(self) -> Tensor:
@@ -125,7 +127,7 @@ class ConfiguredModule(FeatureModule):
         self._register_constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
-        # Features stay in single precision in a model that is moved to half precision.
+        # If a model is moved to half precision, its features are still computed in single precision.
         before = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in before.items():

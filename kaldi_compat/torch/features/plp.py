@@ -42,7 +42,7 @@ class Plp(PlpConstructor, MelFeature):
 
     def setup(self) -> None:
         super().setup()
-        # The first and the last mel bin are repeated for the ends of the spectrum, which adds two bins.
+        # The spectrum is extended at both ends by repeating the first and the last mel bin.
         bins = self.options.num_mel_bins + 2
         self._register_table("cosines", tables.compute_inverse_dft(self.options.lpc_order + 1, bins).T)
         factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)

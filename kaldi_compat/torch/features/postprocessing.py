@@ -54,9 +54,9 @@ from kaldi_compat.torch.streaming.stacking import FrameStream
 class PostProcessing(PostProcessingCall, ConfiguredModule):
     """Base class of modules that transform features."""
 
-    _function: ClassVar[Callable[..., Any]]  # Takes features, options and lengths.
-    # True for a module that adds up frames. NumPy and torch add them in different orders, so NumPy computes features on
-    # a CPU, for the same bits as with arrays.
+    _function: ClassVar[Callable[..., Any]]  # Function of features, options and lengths, which processes the features.
+    # True for a module that sums over frames. NumPy and torch sum in different orders, so NumPy processes float32
+    # tensors on a CPU, which gives tensors and arrays the same bits.
     _adds_frames: ClassVar[bool] = False
 
     def _make_example(self) -> Tensor:
@@ -101,7 +101,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         if not isinstance(features, Tensor):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         lengths, recorded = check_features(features, lengths), detect_tracing(features)
-        if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient of the padding NaN.
+        if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
             features = zero_past(features, lengths)
         array = view_in_numpy(features, recorded) if self._adds_frames and features.dtype == torch.float32 else None
         if array is not None:
@@ -116,7 +116,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 class _Filters(PostProcessing):
     """Base class of filters along time."""
 
-    _make_filters: ClassVar[Callable[..., Any]]  # Takes the options and the data type of the filters.
+    _make_filters: ClassVar[Callable[..., Any]]  # Function of the options and the data type of the filters.
 
     def setup(self) -> None:
         super().setup()
@@ -193,7 +193,9 @@ class _WithStatistics(PostProcessing):
     """Base class of modules that normalize features by the statistics in ``statistics``, which may be None."""
 
     statistics: Tensor | None
-    _advice = ""  # End of the error message for statistics of a wrong shape, such as those of several utterances.
+    # End of the error message for statistics of a wrong shape, for example a stack of the statistics of several
+    # utterances.
+    _advice = ": pass the statistics of a corpus, such as the output of matrix-sum"
 
     def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
         """Return statistics as a matrix (2, dim + 1), or (1, dim + 1) without variances, in double precision.
@@ -227,7 +229,8 @@ class _WithStatistics(PostProcessing):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
-        # Sums over a corpus stay in double precision if the model is moved to a different precision.
+        # The statistics are large sums, so they stay in double precision if the model is moved to a different
+        # precision.
         before = self.statistics
         super()._apply(fn, recurse)
         if before is not None and self.statistics is not None:
@@ -271,7 +274,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         if statistics is None and (self.options.reverse or skip_dims):
-            raise OptionError("reverse and skip_dims need statistics: pass statistics")
+            raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (
             None
             if statistics is None

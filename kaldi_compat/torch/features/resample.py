@@ -35,7 +35,8 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
         OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
-    # OpenBLAS's dot products of few taps, which Kaldi calls, round products to float32 and add them up in double.
+    # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
+    # Products are therefore rounded to the type of the samples.
     filters = make_resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
     return resample_tensor(samples, PeriodFilters.from_filters(filters), samples.dtype)
 
@@ -61,7 +62,7 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         raise AudioError(f"samples must be a tensor, not {type(samples).__name__}: pass torch.as_tensor(samples)")
     check_samples(samples)
     rates = rate_in, rate_out
-    # The comparison keeps float() from an OverflowError.
+    # The comparison with MAX_RATE excludes integers for which float() would raise an OverflowError.
     if not all(
         isinstance(rate, (int, float, np.number)) and abs(rate) < MAX_RATE and float(rate).is_integer()
         for rate in rates

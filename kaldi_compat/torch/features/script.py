@@ -6,8 +6,8 @@ between them at run time by what tracing cannot record: the device, the precisio
 whether there are lengths.
 """
 
-# TorchScript evaluates annotations, so they must not be strings, and reads comments about types, so errors of mypy
-# cannot be ignored line by line.
+# TorchScript evaluates annotations, so they must not be strings. It also parses the comments that ignore mypy's errors,
+# so mypy's errors are disabled for the whole file.
 # mypy: disable-error-code="attr-defined, no-redef, no-untyped-call, no-untyped-def, untyped-decorator"
 
 import sys
@@ -36,7 +36,7 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
 
 def _is_root() -> bool:
     """Return True if ``torch.jit.script`` was called with the prepared module, not with a module that contains it."""
-    prepare = "call_prepare_scriptable_func_impl"  # A function of torch, which calls itself for submodules.
+    prepare = "call_prepare_scriptable_func_impl"  # Function of torch that calls itself for submodules.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name != prepare:
         frame = frame.f_back
@@ -58,7 +58,7 @@ class ScriptableTwin(nn.Module):
         self.int16_scale = int16_scale
         self.in_float32 = _trace(module, example.to(device, torch.float32))
         self.in_float64 = _trace(module, example.to(device, torch.float64))
-        self.train(module.training)  # torch.jit.freeze refuses a model that has a submodule in training mode.
+        self.train(module.training)  # torch.jit.freeze refuses submodules in training mode.
 
     def __prepare_scriptable__(self) -> nn.Module:
         if _is_root():
@@ -110,7 +110,7 @@ class ScriptableTwin(nn.Module):
             features, counts = features.squeeze(0), counts.squeeze(0)
         if lengths is None:
             return features
-        else:  # noqa: RET505  TorchScript types the branches apart
+        else:  # noqa: RET505  TorchScript needs the else to infer both types
             return features, counts
 
 
@@ -126,7 +126,7 @@ class _Root(nn.Module):
         """Compute features; with lengths, return the features and their lengths."""
         if lengths is None:
             return self.twin(samples)
-        else:  # noqa: RET505  TorchScript types the branches apart
+        else:  # noqa: RET505  TorchScript needs the else to infer both types
             return self.twin(samples, lengths)
 
 
@@ -134,8 +134,8 @@ def _trace(module: nn.Module, example: Tensor) -> Any:
     """Return the traced operations of a module on an example (2, time, ...) with lengths, for any device."""
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
-        # Tracing warns that lengths may be fixed in the graph. The tests compare the twin with the module at other
-        # lengths.
+        # Tracing warns that lengths may become constants of the graph. They do not: the tests compare the twin with the
+        # module at other lengths.
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
     for submodule in traced.modules():

@@ -40,10 +40,11 @@ from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, make_frame_
 from kaldi_compat.torch.tensors.energies import group_bands, power_spectrum, sum_mel_bands
 from kaldi_compat.torch.tensors.frames import EPSILON, count_frames, cut_frames, log_energy, preemphasize
 
-# Number of frames computed together on a CPU, per thread. Such a block and its spectra fit the second-level cache.
+# Number of frames that a thread of a CPU computes together, so that the frames and their spectra fit into the
+# second-level cache.
 BLOCK = 1024
-# Number of frames computed together on other devices. With an FFT of 512 points they take about 1 GiB, or 2 GiB with
-# noise.
+# Number of frames that other devices compute together, which limits the memory. With an FFT of 512 points, a block
+# takes about 1 GiB, or 2 GiB with noise.
 DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
@@ -93,13 +94,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Raises:
             OptionError: the FFT has an odd number of points.
         """
-        # The sizes are stored as integers, so that torch.compile does not trace their computation.
+        # The sizes are stored as integers, so that torch.compile does not trace the code that computes them.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size
         if self.points % 2:
             raise OptionError(
-                f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
-                "change frame_length or pass round_to_power_of_two=True"
+                f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, but the number "
+                "must be even: change frame_length or pass round_to_power_of_two=True"
             )
         self._register_table(
             "window", tables.make_window(self.options.window_type, self.size, self.options.blackman_coeff)
@@ -137,7 +138,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.ones(2, self.size + 4 * self.shift)
 
     def _needs_energy(self, raw: bool) -> bool:
-        """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
+        """Return True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
     @eager_with_old_compilers
@@ -265,22 +266,22 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             host = self._count_frames(lengths)
             lengths, counts = to_device(lengths, samples.device), to_device(host, samples.device)
             if recorded.traced_or_differentiated:
-                # The padding does not affect the features, but NaN in the padding would make its gradient NaN.
+                # The padding does not affect the features, but NaN in the padding would make the gradient NaN.
                 samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = cut_frames(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
-            # Kaldi's noise reads this mask on the CPU, so a mask on a GPU would make it wait.
+            # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
             exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
             if recorded.traced and exist is None and not isinstance(generator, torch.Generator | None):
-                # Recorded calls cut more frames than the audio has, which must not consume Kaldi's noise.
+                # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
                 exist = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
             noise = make_frame_noise(frames, exist, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), recorded)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if recorded.traced:
-            # Exporters mishandle a slice, whose size would be a minimum of two symbols.
+            # Not a slice, because exporters mishandle its size, which would be a minimum of two symbols.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
 
@@ -296,7 +297,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
-            # Noise needs as much memory as the frames and spectra together.
+            # Noise needs as much memory as the frames and spectra together, so the blocks are half as long.
             block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
         else:
             block = max(1, DEVICE_BLOCK // rows)

@@ -33,12 +33,13 @@ logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
-# Numbers of registers and lanes for each number of FFT points, see kernels/spectrum.py. Larger FFTs take minutes to
-# compile.
+# Maps the number of FFT points to the number of samples that a lane holds in registers, and the number of lanes of a
+# frame (see kernels/spectrum.py). Kernels for larger FFTs take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
-# Sample indices are 32-bit integers. The margin of 2**20 is for frames that begin before or end after the samples.
+# Exclusive limit on the number of samples of a call, because sample indices are 32-bit integers. The margin of 2**20 is
+# for frames that begin before or end after the samples.
 MAX_SAMPLES = 2**31 - 2**20
-# Substrings of error messages that mean the same as torch.cuda.OutOfMemoryError.
+# Substrings of the messages of errors that mean the same as torch.cuda.OutOfMemoryError, but have other types.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",  # Raised for pinned memory and for the context of a process.
@@ -49,8 +50,8 @@ SIGNS_OF_FULL_MEMORY = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "[CUDA]: out of memory",  # Raised by Triton.
 )
-# Maximum and mean difference between the features of the kernels and of the torch engine, relative to 1 + |feature|,
-# above which a kernel is considered faulty.
+# A kernel is faulty if the maximum or the mean difference of its features from the torch engine's features, relative to
+# 1 + |feature|, reaches these limits.
 MAX_ERROR, MAX_MEAN_ERROR = 0.05, 1e-4
 
 
@@ -93,11 +94,11 @@ def explain_unsupported(
         (samples.dim() > 0 and _count_frames(module, samples) > 0, "the audio is shorter than one frame"),
         (
             lengths is None or _fits(lengths, samples),
-            "the lengths are not integers (B,) on the same device or on the CPU",
+            "the lengths are not int32 or int64 of shape (B,), on the device of the samples or on the CPU",
         ),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
-        (module.window.device == samples.device, f"the module is on {module.window.device}"),
-        (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
+        (module.window.device == samples.device, f"the module is on {module.window.device}, unlike the samples"),
+        (module.window.dtype == torch.float32, f"the module is {module.window.dtype}, not float32"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
     why = explain_why_disabled(samples) or next((reason for holds, reason in checks if not holds), "")
@@ -214,7 +215,7 @@ def _find_fault(
     variant = _classify_call(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
-        # The test waits for the GPU, which is not possible during the capture of a CUDA graph.
+        # The test would wait for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
@@ -252,10 +253,10 @@ def _test_kernels(
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
-        largest, mean = float(difference.max()), float(difference.mean())  # Asynchronous errors are raised here.
+        largest, mean = float(difference.max()), float(difference.mean())  # float() raises asynchronous errors.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
-    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the features cannot be compared.
+    if variant.noise == "torch":  # `expected` has Kaldi's noise, so the features differ.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
         ""

@@ -17,7 +17,7 @@ import triton.language as tl
 PER_STEP = tl.constexpr(1.5259021893143654e-05)  # Kaldi's constant for 1/65535, in float32.
 # The smallest float32 fraction that Kaldi rounds up. Kaldi adds 0.499 in float64 and truncates.
 ROUNDS_UP = tl.constexpr(0.5010000467300415)
-NO_ZERO = tl.constexpr(2**31 - 1)  # Index that means that a matrix has no zero.
+NO_ZERO = tl.constexpr(2**31 - 1)  # Value of `zeros` for columns without a zero. It is above every index.
 INFINITY = tl.constexpr(float("inf"))
 
 
@@ -132,7 +132,7 @@ def speech_kernel(
     count = tl.load(places + 4 * utterance + 1).to(tl.int32)
     place = tl.load(places + 4 * utterance + 2)
     codes += place
-    # A row of steps has a whole number of blocks, so that steps are read without masks, many at a time.
+    # The length of a row of steps is a multiple of FRAMES, so that the bisection reads steps without masks.
     steps += tl.multiple_of(tl.load(places + 4 * utterance + 3), FRAMES)
     steps_row = tl.multiple_of((count + FRAMES - 1) // FRAMES * FRAMES, FRAMES)
     start = features + first * row
@@ -141,7 +141,8 @@ def speech_kernel(
         tl.store(headers + 2 * utterance, least)
         tl.store(headers + 2 * utterance + 1, span)
 
-    # Compute the 16-bit values, store them minus 2^15, and compute the minimum and maximum of each column.
+    # Compute the 16-bit values, and the minimum and maximum of each column. The values are unsigned, so they are stored
+    # minus 2^15 to fit into int16.
     low = tl.full((COLUMNS, FRAMES), 65535, tl.int32)
     high = tl.zeros((COLUMNS, FRAMES), tl.int32)
     at = 0
@@ -159,7 +160,8 @@ def speech_kernel(
     largest = tl.max(high, 1)
     tl.debug_barrier()  # The next loop reads steps that other threads have written.
 
-    # Find the values at two ranks by bisection: the smallest step that at least `rank` values do not exceed.
+    # Find both quartiles of a column by bisection. A quartile is the smallest step that at least `quarter` or
+    # `three_quarters` values of the column do not exceed.
     quarter = tl.where(count >= 5, count // 4, 1) + 1
     three_quarters = tl.where(count >= 5, 3 * (count // 4), 2) + 1
     low_1 = smallest
@@ -187,8 +189,8 @@ def speech_kernel(
         high_2 = tl.where(enough_2, middle_2, high_2)
         low_2 = tl.where(enough_2, low_2, tl.minimum(middle_2 + 1, high_2))
 
-    # With fewer than 5 rows, the sorted values are the percentiles. Percentiles beyond the number of rows are made
-    # distinct by adding 1.
+    # With fewer than 5 rows, the sorted values are the percentiles. Each percentile is at least 1 above the percentile
+    # before it, including the percentiles beyond the number of rows, so that no interval of the scale is empty.
     step_0 = tl.minimum(smallest, 65532)
     step_1 = tl.minimum(tl.maximum(tl.where(count > 1, high_1, 0), step_0 + 1), 65533)
     step_2 = tl.minimum(tl.maximum(tl.where(count > 2, high_2, 0), step_1 + 1), 65534)
@@ -216,9 +218,10 @@ def speech_kernel(
         top = tl.where(in_1, value_1, tl.where(in_2, value_2, value_3))
         num_steps = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
         base = tl.where(in_1, 0, tl.where(in_2, 64, 192))
-        # If the two highest limits are equal in float32, Kaldi's conversion of the quotient overflows to 0 steps.
+        # If both limits of an interval are equal in float32, the quotient is infinite, and Kaldi's conversion to an
+        # integer overflows to 0 steps. A height of INFINITY gives 0 steps as well.
         height = tl.where(top > bottom, top - bottom, tl.where(in_1, top - bottom, INFINITY))
-        # Half steps are counted and truncated, which rounds a quotient of exactly half a step up.
+        # Half steps are counted and truncated, so that exactly half a step is rounded up as in Kaldi.
         halves = tl.div_rn(value - bottom, height) * num_steps * 2.0
         halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * num_steps).to(tl.int32)
         code = base + ((halves + 1) >> 1)
@@ -266,7 +269,8 @@ def integers_kernel(
     start = features + first * row
     least, span = load_range(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
     if FIXED:
-        # With a fixed range, infinities have codes. Only NaN makes the range NaN, so that the matrix is refused.
+        # A fixed range gives codes to infinities, but not to NaN. A NaN therefore makes the range NaN, which refuses
+        # the matrix.
         span = tl.where(least != least, least, tl.zeros_like(span) + width)
         least = tl.zeros_like(least) + low
     if group == 0:

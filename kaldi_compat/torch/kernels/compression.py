@@ -23,13 +23,15 @@ from kaldi_compat.torch.tensors.copies import to_device
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
-# Maximum number of elements of a matrix, because the kernels store twice the index of an element in 32 bits.
+# Exclusive limit on the number of elements of a matrix that the kernels compress, because they store twice the index
+# of an element in an int32.
 MAX_ELEMENTS = 1 << 30
 # With method AUTO, Kaldi compresses matrices with fewer rows to two bytes per value.
 MIN_SPEECH_ROWS = 9
-COLUMNS = 8  # Number of columns of a program. Eight float32 numbers are one memory transaction.
+COLUMNS = 8  # Number of columns that a program compresses. Eight float32 numbers are one memory transaction.
 FRAMES = 128  # Number of frames that a program reads at a time.
-# Format, largest code, and fixed minimum and range of each method. None stands for the minimum and range of the matrix.
+# Format, largest code, and the fixed minimum and range of values of each method. With None, each matrix is scaled by
+# its own minimum and range.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
@@ -121,14 +123,14 @@ class _Launch(NamedTuple):
     """Arguments of the compression kernels. For the tensors, see :func:`~.compress.speech_kernel`."""
 
     features: Tensor
-    grid: tuple[int, int]  # Numbers of matrices and of groups of columns.
+    grid: tuple[int, int]  # Number of matrices, and number of groups of columns in each matrix.
     table: Tensor  # The argument ``places`` of the kernels.
     ranges: Tensor
     zeros: Tensor
     headers: Tensor
     elements: int  # Number of elements of all matrices.
     steps: int  # Number of elements of the scratch memory ``steps``.
-    groups: int  # Number of groups of columns, rounded up to a power of two.
+    groups: int  # Number of groups of columns, rounded up to a power of two, as Triton requires.
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -223,7 +225,7 @@ def _test_compression(device: torch.device) -> str:
                 objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
                 for (first, count), (head, codes) in zip(places[matrices.members].tolist(), objects, strict=True):
                     if head is None or head + codes != _encode_matrix(values[first : first + count], method):
-                        return f"compression by method {method} differs from Kaldi's: please report it"
+                        return f"the result of compression method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
     return ""

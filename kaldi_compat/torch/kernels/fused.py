@@ -83,7 +83,7 @@ def sum_filters(
     return total
 
 
-# Triton must not recompile the kernel for arguments that differ from call to call.
+# Arguments that differ from call to call must not make Triton compile the kernel again.
 @triton.jit(
     do_not_specialize=[
         "row_stride",
@@ -170,7 +170,8 @@ def feature_kernel(
     own = scratch + tl.program_id(0) * FRAMES * ROW
     rows = own + tl.arange(0, FRAMES)[:, None] * ROW
     if MEL:
-        # Sums include a few numbers after the last bin with weights of 0, so these numbers must be finite.
+        # Sums also read a few elements after the last bin, with weights of 0. These elements must be finite, so they
+        # are 0.
         behind = A * LANES // 2 + 1 + tl.arange(0, 8)[None, :]
         tl.store(rows + behind, tl.zeros((FRAMES, 8), tl.float32), mask=behind < ROW)
     first_frame = tl.program_id(0) * FRAMES
@@ -184,7 +185,7 @@ def feature_kernel(
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
             PREEMPHASIZED, ENERGY,
         )  # fmt: skip
-        # The scratch buffer receives spectra for all frames, so that sums never read uninitialized memory.
+        # With MEL, frames after the last frame are stored as well, so that sums never read uninitialized memory.
         is_stored = frame >= 0 if MEL else inside
         spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
         store_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)

@@ -22,22 +22,28 @@ from kaldi_compat.torch.tensors.copies import is_capturing, to_device
 from kaldi_compat.torch.tensors.dither import Generator, draw_frame_states
 from kaldi_compat.torch.tensors.frames import EPSILON, count_frames
 
-PADDING = 8  # Number of additional numbers in a row of spectra, which holds the Nyquist bin and aligns the rows.
+# Number of float32 elements of a row of spectra in addition to half of the FFT points. They hold the Nyquist bin, and
+# align the rows with memory transactions of 32 bytes.
+PADDING = 8
 LANES_IN_WARP = 32
-GROUP = 32  # Number of bands that the kernel computes at a time, as many as a warp has lanes.
-# Number of registers of a lane by compute capability and, for other GPUs, by points of the FFT. Few registers let many
-# programs run at the same time, but too few spill to memory. On GPUs that run at most 16 programs, each can have 128.
+GROUP = 32  # Number of bands that the kernel computes at a time. Each lane of a warp computes one band.
+# Number of registers of a lane, by compute capability. Few registers let many programs run at the same time, but too
+# few registers spill to memory. A GPU that runs at most 16 programs has 128 registers for each lane.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
+# Number of registers of a lane on other GPUs than REGISTERS names, by number of FFT points.
 USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}
-MULTIPROCESSOR_REGISTERS = 1 << 16
-# Maximum number of blocks on a multiprocessor (CUDA C Programming Guide, technical specifications).
+MULTIPROCESSOR_REGISTERS = 1 << 16  # Number of 32-bit registers of a multiprocessor.
+# Maximum number of programs on a multiprocessor, by compute capability (CUDA C Programming Guide, technical
+# specifications: resident blocks). USUAL_BLOCKS is for all other GPUs.
 BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 USUAL_BLOCKS = 32
-# Maximum number of cached filter banks for VTLN factors. A bank takes about 20 KB.
+# Maximum number of filter banks for VTLN factors in a FilterTable. A bank takes about 20 KB, so a table takes at most
+# about 40 MB on the device.
 MAX_BANKS = 2048
-# Rows with more samples need 64-bit indices if they are reflected at their ends.
+# Maximum number of samples of a row with 32-bit indices. Reflection at the ends of a row computes with twice its
+# length, which must be below 2^31 with a margin for frames beyond the ends.
 WIDE = 1 << 29
-# Tensors that captured CUDA graphs read at each replay, and which must outlive the caches below.
+# Tensors that captured CUDA graphs read at each replay. This list keeps them when the caches below drop them.
 _captured: list[object] = []
 
 
@@ -45,15 +51,15 @@ class Noise(NamedTuple):
     """Source of the dithering noise in the kernel."""
 
     kind: int = 0  # KALDI, PHILOX, or 0 for no noise.
-    # For KALDI, int32 ``rand_r()`` states of all frames; for PHILOX, the int64 seed of the generator, (1,).
+    # For KALDI, ``rand_r()`` states of all frames, int32 (frames,). For PHILOX, the seed of the generator, int64 (1,).
     seeds: Tensor | None = None
 
 
 class Spans(NamedTuple):
     """Spans of consecutive frames with the same VTLN factor. A span ends at the first frame of the next span."""
 
-    firsts: npt.NDArray[np.int64]  # First frame of each span, counted over all rows, in ascending order from 0.
-    warps: Sequence[float]  # VTLN factor of each span.
+    firsts: npt.NDArray[np.int64]  # (spans,): first frame of each span, counted over all rows. They ascend from 0.
+    warps: Sequence[float]  # (spans,): VTLN factor of each span.
 
 
 def launch_features(
@@ -224,7 +230,7 @@ def make_kernel_options(
         "MEL": module._get_filter_bank(1.0) is not None,
         "LOG": module._are_log_energies,
         "BANKS": banks,
-        "num_warps": 1,  # Barriers within one warp cost nothing.
+        "num_warps": 1,  # With a single warp, the barriers of the kernel cost nothing.
         "num_stages": 1,
     }
 
@@ -235,7 +241,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 
     Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
-    if device.type == "cpu":  # In Triton's interpreter, the result does not depend on the number of programs.
+    if device.type == "cpu":  # In Triton's interpreter, any number gives the same results.
         return 3
     count = int(torch.cuda.get_device_properties(device).multi_processor_count)
     return count * count_resident_programs(torch.cuda.get_device_capability(device), points)
@@ -294,7 +300,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     first = used.argmax(1) // 4 * 4
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
     rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
-    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Number of rows of each group.
+    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -353,7 +359,7 @@ class FilterTable:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
         added = _make_filters(*self._feature, warps, rows)
-        # If a new filter needs more rows than the layout has, all banks get a new layout.
+        # All banks share one layout. If a new filter needs more rows than the layout has, all banks are computed again.
         if not torch.equal(added.group_rows, self._host.group_rows):
             return _make_filters(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)

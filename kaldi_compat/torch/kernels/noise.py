@@ -14,9 +14,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-KALDI, PHILOX = 1, 2  # Kinds of noise. 0 means no noise.
+KALDI, PHILOX = 1, 2  # Kinds of noise. A kind of 0 stands for no noise.
 ROUNDS = tl.constexpr(7)  # Rounds of Philox. Seven is the minimum that passes all statistical tests (Salmon et al.).
-QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half of a turn, which is a draw of 2^31.
+QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and a half turn. A draw of 2^31 is a turn.
 
 
 @triton.jit
@@ -39,8 +39,8 @@ def draw_rand_r(state):
 
 @triton.jit
 def compute_radius(draw):
-    """Return sqrt(-2 ln u) for a draw, where u = (draw + 1) / (2^31 + 1)."""
-    u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10
+    """Return the radius of the Box-Muller transform, sqrt(-2 ln u), where u = (draw + 1) / (2^31 + 1)."""
+    u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10  # The factor is 1 / (2^31 + 1) in float32.
     return tl.sqrt(-2.0 * tl.log(u))
 
 
@@ -53,7 +53,8 @@ def sine_of_turn(draw):
 @triton.jit
 def cosine_of_turn(draw):
     """Return cos(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
-    # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)), whose argument is at most a quarter turn.
+    # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)). The argument is at most a quarter turn, where the polynomial is
+    # accurate.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
     square = quarters * quarters
     series = square * 0.0001516751217423007 - 0.004674150608479977

@@ -26,8 +26,8 @@ def reverse_bits(n: int) -> list[int]:
     return order
 
 
-# The factors exp(-2 pi i j / 64) of the transforms within lanes, which have at most 64 points.
-MAX_LANE_POINTS = 64
+MAX_LANE_POINTS = 64  # Limit on the number of points of a transform within a lane.
+# The factors exp(-2 pi i j / 64). A transform of fewer points uses some of these factors.
 COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
@@ -245,7 +245,7 @@ def compute_spectra(
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
-        # The length is limited to the row, so that no samples of the next row are read.
+        # A length beyond the row would read samples of the next row.
         length = tl.minimum(tl.maximum(tl.load(lengths + row), 1), samples_in_row).to(tl.int32)[:, None]
     audio = samples + (row.to(tl.int64) * row_stride)[:, None]
     first_sample = (frame - row * frames_in_row)[:, None]
@@ -290,7 +290,7 @@ def compute_spectra(
             energy += tl.where(n < SIZE, value * value, 0.0)
         if PREEMPHASIZED:
             if NOISE > 0:
-                # The lanes exchange samples in registers, because loading them would require computing noise again.
+                # The lanes exchange noisy samples in registers, because loaded samples would need the noise once more.
                 neighbor = tl.gather(x[j], before, 1)
                 last = tl.where(lane == 0, turned_around, neighbor)
                 turned_around = neighbor
@@ -336,7 +336,8 @@ def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, 
         to: addresses of the rows that the spectra are stored in, (FRAMES, 1).
         bins: address of the first bin of each column, int32 (A,).
     """
-    # A column has the bins k = first + A i or their mirror images. Columns 0 and A / 2 have both.
+    # Element i of a column is the bin first + A i, or above the Nyquist bin the mirror image of a bin. If `first` is 0
+    # or A / 2, the mirror images are bins of the same column, so they are not stored again.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
     is_stored = inside[:, None] & (column < A // 2 + 1)

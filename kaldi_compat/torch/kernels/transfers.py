@@ -19,7 +19,7 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
 
     Args:
         shape, dtype: shape and data type of the tensor.
-        pinned: True to use pinned memory, or other memory if no pinned memory is left.
+        pinned: True to use pinned memory, or pageable memory if no pinned memory is left.
     """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -85,7 +85,7 @@ class Transfers:
         """
         if self._out is None:
             return lambda: [tensor.cpu().numpy() for tensor in tensors]
-        if not computed:  # This also waits for computations that were started after the tensors were.
+        if not computed:  # Wait for all work that is queued on the current stream.
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
             copies = []

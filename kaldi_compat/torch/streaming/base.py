@@ -26,7 +26,8 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
 Options_co = TypeVar("Options_co", covariant=True)
-# Frames, for a chunk without the axis of slots; frames and their counts, for a chunk with the axis of slots.
+# Result of a call: the frames (frames, dim) for a chunk without the axis of slots; otherwise the frames
+# (slots, frames, dim) and their counts (slots,).
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
@@ -74,7 +75,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
     item_axes = 1  # Number of axes of an item of a chunk: 0 for a sample, 1 for a frame.
-    # Shape, data type and device of the latest chunk, for flush().
+    # Shape, data type and device of the latest chunk. flush() sends an empty chunk of the same kind.
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
@@ -141,7 +142,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
                 f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
-                f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}"
+                f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}; only a chunk for one slot may "
+                "leave out the first axis"
             )
         self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
@@ -171,7 +173,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         try:
             return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
         except (TypeError, ValueError, RuntimeError):
-            raise AudioError(f"final must be a bool, or one bool for each slot, and there are {self.slots}") from None
+            raise AudioError(f"final must be a bool, or one bool for each slot, and slots={self.slots}") from None
 
 
 class WindowStream(WindowFlow, Stream[Options]):
@@ -184,7 +186,7 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.done: Counts = np.zeros(self.slots, np.int64)
 
     def _count_frames(self, end: Counts) -> Counts:
-        return end  # A subclass whose output has a different frame rate overrides this.
+        return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))
@@ -217,8 +219,10 @@ class StreamChain(ChainCall):
     """
 
     def __init__(self, *streams: Stream[Any]) -> None:
-        if not streams or len({stream.slots for stream in streams}) != 1:
-            raise AudioError("pass at least one stream to StreamChain, and streams with the same number of slots")
+        if not streams:
+            raise AudioError("a StreamChain has no streams: pass at least one stream")
+        if len({stream.slots for stream in streams}) != 1:
+            raise AudioError("the streams of a StreamChain differ in slots: pass streams with the same number of slots")
         self.slots = streams[0].slots
         self.streams = streams
 

@@ -29,8 +29,8 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     the audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
     Like a call of the feature, a call of the stream takes ``vtln_warp`` (one factor, or one for each slot) and
-    ``generator``. Dithering draws noise for all slots, as many frames as the longest slot has. Therefore only a stream
-    with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
+    ``generator``. Dithering draws noise for the same number of frames in all slots. Therefore only a stream with a
+    single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
 
     Args:
         module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
@@ -47,7 +47,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     item_axes = 0
     module: Any
     _chunks: ChunkStream | None = None
-    _uses_feature = False  # True if the module, and not the exact engine, computes the current utterance.
+    _uses_feature = False  # True if the module computes the current utterance, not the exact engine.
 
     def __init__(self, module: Configured[FrameOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -56,7 +56,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         plan = self.module._make_exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
-        self._parameters: dict[str, Any] = {}  # Keyword arguments of the current call, for the module.
+        self._parameters: dict[str, Any] = {}  # Keyword arguments for the module in the current call.
         options = self.options
         self._lay_out(options.window_size, options.window_shift, options.snip_edges)
         # _compute passes audio with reflected ends to the module, so the module must not reflect the audio again.

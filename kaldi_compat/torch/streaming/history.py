@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Counts = npt.NDArray[np.int64]  # Numbers of items or frames of the slots, shape (slots,).
-Flags = npt.NDArray[np.bool_]  # Flags of the slots, shape (slots,).
+Counts = npt.NDArray[np.int64]  # (slots,): number of items or frames of each slot.
+Flags = npt.NDArray[np.bool_]  # (slots,): a flag for each slot.
 
 
 class History:
@@ -28,9 +28,9 @@ class History:
     def __init__(self, slots: int) -> None:
         self.start: Counts = np.zeros(slots, np.int64)
         self.end: Counts = np.zeros(slots, np.int64)
-        self._items: Tensor | None = None  # (slots, width, ...): older items, then the latest chunk.
-        self._width = 0  # Number of columns of older items.
-        self._seam: Counts = np.zeros(slots, np.int64)  # Index of the first item of the latest chunk.
+        self._items: Tensor | None = None  # (slots, width, ...): items of earlier chunks, then the latest chunk.
+        self._width = 0  # Number of columns of _items before the latest chunk.
+        self._seam: Counts = np.zeros(slots, np.int64)  # Index of the latest chunk's first item.
 
     def append(self, chunk: Tensor, lengths: Counts) -> None:
         """Append ``chunk`` (slots, T, ...), of which the first ``lengths[i]`` items are valid in slot i."""

@@ -98,9 +98,9 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """Stream of :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`, which processes a pitch track in chunks.
 
     The latency is ``normalization_right_context`` frames. Like a call of the module, a call of the stream takes
-    ``generator``. The noise of the deltas is drawn when frames arrive, for all slots, as many frames as the longest
-    slot has. Therefore only a stream with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise
-    as for the whole utterance.
+    ``generator``. When a chunk arrives, the stream draws noise for the deltas of all slots, including the slots that
+    receive fewer frames. Therefore only a stream with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the
+    same noise as for the whole utterance.
 
     Args:
         module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. The first frame is repeated ``delay`` times.
@@ -138,7 +138,8 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        # The noise of a frame is stored as an additional column. Kaldi draws noise even if it is scaled to zero.
+        # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
+        # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])
         is_drawn = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
         if self.options.add_delta_pitch and is_drawn:
@@ -178,9 +179,9 @@ class Tracker:
         self._constants = self._paths.constants
         self._max_latency = max_latency
         self._resampler = Resampler(self._constants)
-        self._signal: Samples = np.zeros(0, np.float32)  # Resampled audio from sample _start on.
+        self._signal: Samples = np.zeros(0, np.float32)  # (T,): resampled audio from sample _start on.
         self._start = 0
-        self._energy = (0.0, 0.0)  # Sums over the audio up to sample _energy_end, from which the variance is computed.
+        self._energy = (0.0, 0.0)  # Sums of squares and of samples, over the audio up to sample _energy_end.
         self._energy_end = 0
         self._frames = 0  # Number of frames that have been searched.
 
@@ -219,7 +220,7 @@ class Tracker:
             shift=shift,
             ballast=compute_ballast(energy, constants),
             revised=None,
-            groups=np.zeros(count, np.uint8),  # Zero, because the number of following frames is unknown.
+            groups=np.zeros(count, np.uint8),  # 0 means groups of four rows: the number of later frames is unknown.
             ready=np.array([count]),
         )
         self._paths.extend(alone, 0, count, [len(self._paths) + count])
@@ -245,18 +246,18 @@ class Resampler:
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        # Maximum number of periods before an output sample that its filter needs.
+        # Maximum number of periods by which the filter of an output sample extends into earlier audio.
         self._reach = -(constants.filters.first[0] // constants.filters.period)
-        self._audio: Samples = np.zeros(0, np.float32)  # Audio from period _first_period on.
+        self._audio: Samples = np.zeros(0, np.float32)  # (T,): audio from period _first_period on.
         self._first_period = 0
-        self._received = self._returned = 0  # Numbers of samples received and returned.
+        self._received = self._returned = 0  # Numbers of input and output samples.
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
         """Add samples (T,), and return the resampled audio that no later samples can change."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
-        if finished:  # Kaldi adds up filters that extend beyond the end in a different order.
+        if finished:  # Kaldi sums filters that extend beyond the end in a different order.
             count = self._constants.count_resampled(self._received, finished=True)
             pieces.append(self._resample_until(count, len(self._audio)))
         filters = self._constants.filters

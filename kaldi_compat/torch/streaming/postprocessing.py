@@ -176,7 +176,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        # A window that would extend beyond the end of the utterance is moved back, so that it ends at the last frame.
+        # At the end of the utterance, a window is moved back so that it ends at the last frame, and it then needs older
+        # frames.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
             oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
@@ -242,7 +243,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         offset, times, frames, current = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
-        known = self._speaker[:, :1, -1:].clamp(min=1)  # At least 1, to avoid a division by zero without statistics.
+        known = self._speaker[:, :1, -1:].clamp(min=1)  # Without statistics, a count of 1 avoids a division by zero.
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)

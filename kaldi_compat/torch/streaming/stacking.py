@@ -40,7 +40,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         return count
 
     def _count_decided_frames(self, end: Counts) -> Counts:
-        beyond = self.options.stack - self._left  # Number of input frames that the first output frame needs.
+        beyond = self.options.stack - self._left  # Number of frames that the first stack needs.
         return np.where(end >= beyond, (end - beyond) // self.options.stride + 1, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:

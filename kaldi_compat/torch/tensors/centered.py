@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kaldi_compat.torch.tensors.copies import to_device
 
-# Number of rows that are added sequentially in float32. The rounding error of a sum grows with this number.
+# Number of frames that are added sequentially in float32. The rounding error of a sum grows with this number.
 _SPAN = 256
 
 

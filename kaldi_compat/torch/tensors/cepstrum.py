@@ -28,7 +28,7 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     for i in range(order):
         # Coefficients 0 to i - 1 are multiplied by lags i to 1.
         reflection = (lags[i + 1] + (coefficients * past[order - i : order]).sum(0)) / error
-        # With Kaldi's floor of 1e-5, the residual of a constant signal stays positive.
+        # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
         error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
     return coefficients.movedim(0, -1), error

@@ -27,7 +27,7 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
         rounded, remainder = matrix
         basis = rounded.double() + remainder.double() if frames.dtype == torch.float64 else rounded
         return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
-    # MKL refuses to transform zero frames, so one extra frame is transformed if there may be none.
+    # MKL refuses a transform of no frames, so a frame of zeros is added if there may be none.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -57,6 +57,6 @@ def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     # Cosines of large angles lose digits, so the product of indices is reduced to one turn before it is scaled.
     angles = 2 * np.pi / points * (np.outer(np.arange(size), np.arange(points // 2 + 1)) % points)
     exact = np.stack((np.cos(angles), -np.sin(angles)), -1).reshape(size, -1)
-    exact[np.abs(exact) < 1e-15] = 0  # Because pi is rounded, zeros are computed as about 1e-16.
+    exact[np.abs(exact) < 1e-15] = 0  # Because pi is rounded, zeros become about 1e-16.
     rounded = exact.astype(np.float32)
     return torch.from_numpy(rounded), torch.from_numpy((exact - rounded).astype(np.float32))

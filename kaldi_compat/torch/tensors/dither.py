@@ -21,7 +21,7 @@ from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 
 Generator = torch.Generator | NoiseSource | None
-# Function from a slice of the frames to the noise of these frames.
+# Function from a slice of the axis of frames to the noise of these frames, (rows, frames, size).
 FrameNoise = Callable[[slice], Tensor]
 
 
@@ -113,7 +113,7 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
     seeds = seeds.unsqueeze(-1)
     first = _draw(seeds, multipliers[:3], increments[:3])
     second = _draw(seeds, multipliers[3:], increments[3:])
-    # The operations are in place, so that all operations use one buffer, which stays in the cache. Kaldi adds 1 to both
+    # The operations are in place, so that they use a single buffer, which stays in the cache. Kaldi adds 1 to both
     # draws. Here, the second draw omits the 1, which changes the angle by less than the precision of float32.
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()
     return second.to(torch.float32).mul_(2 * math.pi / (2.0**31 + 1)).cos_().mul_(radius)

@@ -30,13 +30,13 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    # The count is not positive for short audio, even if division rounds to zero as in ONNX.
+    # For audio shorter than a frame, this count is not positive, even if division rounds toward zero as in ONNX.
     count = (num_samples - size + shift) // shift
     if isinstance(count, Tensor):
         return count.clamp(min=0)
     if isinstance(count, np.ndarray):
         return np.maximum(count, 0)
-    return count if count > 0 else 0  # From this condition, unlike from max(), exporters learn that frames exist.
+    return count if count > 0 else 0  # Unlike max(), this condition tells exporters that there are frames.
 
 
 def reflect_indices(index: Places, length: Tensor | int) -> Places:
@@ -98,10 +98,10 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples from the start of the first centered frame to ``spare`` samples after the end of the last."""
+    """Return the samples from the start of the first centered frame to ``spare`` samples after the last frame."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
-    beyond = size - size // 2 - shift % 2  # Maximum number of samples of a frame after the end of the audio.
+    beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.
     if lengths is None and not spare:
         left = torch.arange(min(first, 0), 0, device=samples.device)
         right = torch.arange(total, total + beyond, device=samples.device)
@@ -111,7 +111,7 @@ def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None
         )
     index = torch.arange(first, total + beyond + spare, device=samples.device)
     if spare:
-        samples = nn.functional.pad(samples, (0, 1))  # Indices need at least one sample, also for empty audio.
+        samples = nn.functional.pad(samples, (0, 1))  # Even for empty audio, index 0 must exist.
     if lengths is None:
         # The length is a tensor, because ONNX exporters do not support the remainder by a symbolic size.
         length = torch.zeros((), dtype=torch.int64, device=samples.device) + total

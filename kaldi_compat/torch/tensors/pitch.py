@@ -2,7 +2,7 @@
 
 The tracker of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014)
 and src/feat/pitch-functions.cc filters and resamples audio, cuts it into windows, correlates them at every whole lag,
-interpolates the correlation to lags that are evenly spaced in log pitch, and searches the cheapest path through them.
+interpolates the correlation to lags that are evenly spaced in log pitch, and finds the cheapest path through them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
-_BLOCK = 256  # Number of frames correlated together. Their windows fit the cache.
-# Change of the energy, as a share of the sum of both energies, above which Kaldi searches the path again.
+_BLOCK = 256  # Number of frames that are correlated together, so that their windows fit into the cache of a CPU.
+# Change of the energy, as a fraction of the sum of the old and the new energy, above which Kaldi searches the path
+# again.
 _ENERGY_CHANGE = 0.01
 
 
@@ -33,8 +34,8 @@ class PitchTables(NamedTuple):
     weights: Tensor  # ``(lags, states)``: interpolation weights from whole lags to the lags of the states.
     discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags.
     pitch: Tensor  # ``(states,)``: pitch of each state in Hz.
-    lowpass_starts: Tensor  # ``PeriodFilters.starts`` of the low-pass filter.
-    lowpass_weights: Tensor  # ``PeriodFilters.weights`` of the low-pass filter.
+    lowpass_starts: Tensor  # ``(phases,)``: ``PeriodFilters.starts`` of the low-pass filter.
+    lowpass_weights: Tensor  # ``(phases, taps)``: ``PeriodFilters.weights`` of the low-pass filter.
 
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
@@ -107,9 +108,9 @@ class Schedule(NamedTuple):
     """
 
     frames: Tensor  # ``(B,)``: number of frames.
-    samples: Tensor  # ``(B, frames)``: number of samples for the ballast of each frame.
-    recomputed: Tensor  # ``(B,)``: number of frames at the start that are searched again with a better energy.
-    recompute_samples: Tensor  # ``(B,)``: number of samples for the better energy.
+    samples: Tensor  # ``(B, frames)``: number of samples whose variance gives the ballast of each frame.
+    recomputed: Tensor  # ``(B,)``: number of frames, from the first, that are searched again with a better ballast.
+    recompute_samples: Tensor  # ``(B,)``: number of samples whose variance gives the better ballast.
 
     @classmethod
     def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
@@ -192,7 +193,7 @@ def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths:
     windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
-    # Kaldi applies preemphasis to each window separately, and subtracts from the first sample a part of itself.
+    # Kaldi applies preemphasis to each window separately. The first sample of a window counts as its own predecessor.
     firsts = start + shift * torch.arange(0, frames, device=signal.device)
     position = firsts[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
@@ -214,7 +215,7 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
     centered = windows - mean[..., None]
     base = centered[..., :size]
-    # A matrix product instead of these sums would use TF32 or autocast if enabled, and would copy all windows.
+    # Sums and not a matrix product, which would lose precision with TF32 or autocast, and would copy all windows.
     lags = range(first, first + constants.lags)
     inner = torch.stack([(base * centered[..., k : k + size]).sum(-1) for k in lags], -1)
     # Squares times a band of ones give the energies of all windows without the cancellation of a running sum.
@@ -259,12 +260,13 @@ def search_nccf(
     """
     ballast = _compute_ballast(energy, constants)
     correlation = nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Like Kaldi's ApproxEqual, compare with the sum of both energies. A change at one frame scales all these frames.
+    # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
+    # frames that are searched again are scaled.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = norm.mean(-1).double()
     before, after = ballast + average, _compute_ballast(better_energy, constants) + average
-    # The energy of extremely loud audio overflows; the correlation is then not scaled.
+    # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
     usable = changed & (after > 0) & torch.isfinite(before) & torch.isfinite(after)
     ratio = torch.where(usable, before, 1.0) / torch.where(usable, after, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]

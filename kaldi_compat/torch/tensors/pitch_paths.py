@@ -1,4 +1,4 @@
-"""Search of the cheapest path through the lags, on any device and in compiled, exported and traced models.
+"""Search for the cheapest path through the lags, on any device and in compiled, exported and traced models.
 
 All pairs of states are compared. On a GPU this is faster than the convex hull of :mod:`kaldi_compat.pitch.search`. The
 loop over the frames is in Python, except in a traced model (TorchScript) and in an exported model (``scan``, which
@@ -35,7 +35,7 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         search = _script_search()
-    elif ask_compiler(torch, "is_exporting"):  # Before torch 2.7, export cannot be told from torch.compile.
+    elif ask_compiler(torch, "is_exporting"):  # Before torch 2.7, export looks like torch.compile.
         search = _search_by_scan
     elif ask_compiler(torch, "is_compiling"):
         search = _search_as_operation
@@ -84,10 +84,10 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     return torch.stack(path).flip(0)
 
 
-# A custom operation instead of scan, because Inductor (of torch 2.13) cannot compile a scan over an unknown number of
-# frames.
+# A compiled model uses a custom operation instead of scan, because Inductor (of torch 2.13) cannot compile a scan over
+# an unknown number of frames.
 _search_as_operation: Any = _search
-if hasattr(torch.library, "custom_op"):  # True for torch 2.4 and later.
+if hasattr(torch.library, "custom_op"):  # Custom operations need torch 2.4 or later.
     _search_as_operation = torch.library.custom_op(
         "kaldi_compat::cheapest_paths",
         _search,
@@ -103,7 +103,7 @@ if hasattr(torch.library, "custom_op"):  # True for torch 2.4 and later.
 @functools.cache
 def _script_search() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Tracing has already given the same warning.
+        warnings.simplefilter("ignore", DeprecationWarning)  # Tracing has already warned of TorchScript's deprecation.
         return torch.jit.script(_search)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from kaldi_compat.exact.resample import PeriodFilters, count_resampled, divide_rounding_up
 from kaldi_compat.functional.array_api import convert_like, is_traced
 
-_BLOCK_SAMPLES = 8192  # Number of output samples computed together. The inputs of their filters fit the cache.
+_BLOCK_SAMPLES = 8192  # Number of output samples computed together, so that the inputs fit into the cache.
 
 
 def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
@@ -25,7 +25,8 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     count = count_resampled(samples.shape[-1], filters.period, filters.phases)
     periods = divide_rounding_up(count, filters.phases)
     weights = convert_like(filters.weights, samples).to(products)
-    # The last period starts within the audio, so filters need at most filters.first + filters.reach samples after it.
+    # The last period starts within the audio, so the filters need at most filters.first + filters.reach samples after
+    # the audio.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))
     # A traced model has a single block, because the number of blocks would become a constant of the graph.
     step = periods if is_traced(samples) else max(1, _BLOCK_SAMPLES // filters.phases)

@@ -128,7 +128,7 @@ def test_model_that_does_not_tell_is_run_one_by_one(tmp_path: Path) -> None:
     assert [np.asarray(result.value).shape for result in results] == [(1214, 32)] * 2
     long = io_ark.Wave(16000.0, audio(170_000, seed=1))
     (failure,) = computer.submit([Audio.from_wave(0, "long", long)])()
-    assert failure.reason == "the audio is longer than the model's 10.24 s: cut the audio into segments"
+    assert failure.reason == "the audio is longer than the model's limit of 10.24 s: cut the audio into segments"
 
 
 @pytest.mark.parametrize("name", CODECS)

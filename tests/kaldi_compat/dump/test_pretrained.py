@@ -108,7 +108,7 @@ def test_audio_longer_than_whispers_window_fails_alone(data: Path, tmp_path: Pat
     write_wav(data / "wav" / f"{key}.wav", audio(31 * 16000, seed=1))
     outcome = kaldi_compat.dump(data, transformers=folder, nj=1)
     assert outcome.utterances == 3
-    assert failures(data) == f"{key} the audio is longer than the model's 30 s: cut the audio into segments\n"
+    assert failures(data) == f"{key} the audio is longer than the model's limit of 30 s: cut the audio into segments\n"
 
 
 def test_batch_of_whisper_is_limited_by_its_windows(
@@ -183,11 +183,11 @@ def test_pickled_weights_need_permission(data: Path, tmp_path: Path) -> None:
 
 def test_incomplete_models_are_one_line(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("hubert", tmp_path / "m")
-    with pytest.raises(OptionError, match=r"layers 0 to 3, not 4"):
+    with pytest.raises(OptionError, match=r"has no layer 4: choose from the layers 0 to 3"):
         kaldi_compat.dump(data, transformers=folder, layers="4", nj=1)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
-    with pytest.raises(OptionError, match=r"lacks .* weights of the model, such as encoder.layers.3"):
+    with pytest.raises(OptionError, match=r"lacks weights of the model, such as encoder.layers.3"):
         kaldi_compat.dump(data, transformers=folder, nj=1)
     (folder / "preprocessor_config.json").unlink()
     with pytest.raises(OptionError, match=r"preprocessor_config.json is missing"):

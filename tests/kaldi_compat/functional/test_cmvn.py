@@ -197,7 +197,7 @@ def test_invalid_arguments_of_the_module_are_refused() -> None:
         Cmvn(np.zeros((2, 4)))
     with pytest.raises(FeatureError, match="features of dimension 3, but the features have dimension 4"):
         Cmvn(np.ones((2, 4)))(torch.zeros(5, 4))
-    with pytest.raises(OptionError, match="need statistics: pass statistics"):
+    with pytest.raises(OptionError, match="need statistics: pass the statistics of a corpus"):
         Cmvn(reverse=True)
     with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
         Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]

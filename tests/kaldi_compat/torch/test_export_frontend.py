@@ -154,7 +154,7 @@ def test_a_preset_that_selects_frames_is_not_exported(make: Any) -> None:
 
 
 def test_the_module_that_selects_frames_is_not_scripted() -> None:
-    with pytest.raises(OptionError, match="how many frames it keeps depends on the audio"):
+    with pytest.raises(OptionError, match="the number of frames that it keeps depends on the audio"):
         torch.jit.script(nn.Sequential(VoicedCmvn(), nn.Identity()))
 
 

@@ -209,7 +209,7 @@ def test_recordings_ratios_and_probabilities_are_drawn(lists: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "says"),
     [({}, "pass noises="), ({"noises": "n"}, "snrs is empty"), ({"impulse_responses": "n", "snrs": [1.0],
-      "noise_probability": 1.5}, "noise_probability=1.5 must lie")],
+      "noise_probability": 1.5}, "noise_probability=1.5 must be from 0 to 1")],
 )  # fmt: skip
 def test_lists_and_probabilities_are_checked(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):

@@ -152,7 +152,7 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: resumed(batches=99), "batches=99 must be at most 3"),
     (lambda: resumed(epoch="1"), "epoch='1' must be a whole number"),
     (lambda: SpecAugment(time_mask=NAN), "time_mask=nan must be a whole number"),  # type: ignore[arg-type]
-    (lambda: SpecAugment(time_mask_ratio=NAN), "time_mask_ratio=nan must lie within"),
+    (lambda: SpecAugment(time_mask_ratio=NAN), "time_mask_ratio=nan must be from 0 to 1"),
     (lambda: SpecAugment()(torch.ones(9, 3).int()), "must be floating-point numbers, not torch.int32"),
     (lambda: SpecAugment()(torch.ones(2, 9, 3), torch.tensor([3])), "do not match a batch of shape"),
     (lambda: SpecAugment()(torch.ones(2, 9, 3), torch.tensor([-1, 3])), "lengths from -1 to 3"),

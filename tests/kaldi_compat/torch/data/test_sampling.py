@@ -215,14 +215,18 @@ def test_a_stateful_data_loader_resumes_within_an_epoch(workers: int) -> None:
         ([5, 6], {"max_frames": -1}, "max_frames=-1 must be a positive, finite number"),
         ([5, 6], {"max_seconds": 1.0, "sample_frequency": 0}, "sample_frequency=0 must be a positive, finite number"),
         ([5, 6], {"batch_size": 1, "num_buckets": 0}, "num_buckets=0 must be at least 1"),
-        ([], {"batch_size": 2}, "non-empty list"),
+        ([], {"batch_size": 2}, "lengths is empty: pass one length for each utterance"),
         ([5, -6], {"batch_size": 2}, "must be finite numbers >= 0"),
         ([5.0, float("nan")], {"batch_size": 2}, "must be finite numbers >= 0"),
-        ([5, 6, 7], {"batch_size": 4, "drop_last": True}, "3 utterances make 0 whole batches with world_size=1"),
+        (
+            [5, 6, 7],
+            {"batch_size": 4, "drop_last": True},
+            "world_size=1, because .* full batches of 3 utterances is only 0",
+        ),
         (
             [5] * 9,
             {"batch_size": 4, "drop_last": True, "rank": 0, "world_size": 3},
-            "2 whole batches with world_size=3",
+            "world_size=3, because .* full batches of 9 utterances is only 2",
         ),
         ([5], {"batch_size": 1, "rank": 0}, "rank and world_size together"),
         ([5], {"batch_size": 1, "rank": 2, "world_size": 2}, "rank=2 must be from 0 to 1"),
@@ -290,12 +294,12 @@ def test_ten_million_utterances_are_planned_within_half_a_minute_and_a_gigabyte(
 
 
 def test_utterances_above_the_padded_size_bring_a_warning() -> None:
-    with pytest.warns(UserWarning, match="1 of 2 utterances are longer than max_frames or max_seconds"):
+    with pytest.warns(UserWarning, match="the length of 1 of 2 utterances exceeds max_frames or max_seconds"):
         sampler = BucketBatchSampler([10, 20], max_frames=15, shuffle=False)
     assert list(sampler) == [[1], [0]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         BucketBatchSampler([10, 20], max_frames=15, max_length=15)
-    with pytest.warns(UserWarning, match="2 of 2 .* themselves: pass sample_frequency if the lengths are not in sec"):
+    with pytest.warns(UserWarning, match="2 of 2 .* itself: pass sample_frequency if the lengths are not in sec"):
         BucketBatchSampler([16000, 24000], max_seconds=60)
         BucketBatchSampler([10, 20], max_frames=20)

@@ -104,7 +104,7 @@ def test_the_end_of_a_long_utterance_is_not_warped_into_padding() -> None:
 
 @pytest.mark.parametrize("options", [{"time_mask": -1}, {"time_mask_ratio": 1.5}, {"time_warp": -2}])
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"must be at least 0|must lie within 0 to 1"):
+    with pytest.raises(OptionError, match=r"must be at least 0|must be from 0 to 1"):
         SpecAugment(**options)
     with pytest.raises(FeatureError, match="must have the shape"):
         SpecAugment()(torch.zeros(5))
