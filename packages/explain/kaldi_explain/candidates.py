@@ -112,7 +112,7 @@ class Candidate(FeatureModel):
         if self.order is None:
             return features
         if max(self.order) >= features.shape[1]:
-            raise FeatureError(f"{features.shape[1]} columns cannot be put in the order {self.order}")
+            raise FeatureError(f"features of {features.shape[1]} columns cannot be put in the order {self.order}")
         return features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
