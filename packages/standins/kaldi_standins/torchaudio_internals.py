@@ -18,7 +18,7 @@ from kaldi_compat.torch.tensors import frames
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
-# Cached, because computing a window takes as long as the features of a second of audio.
+# Windows are cached, because computing a window takes as long as computing the features of a second of audio.
 _window = functools.lru_cache(maxsize=64)(tables.make_window)
 WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 

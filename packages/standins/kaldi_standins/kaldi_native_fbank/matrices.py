@@ -98,7 +98,7 @@ class CmvnAccumulator:
         """Add a frame (dim,) with a weight.
 
         Raises:
-            FeatureError: the frame has another dimension.
+            FeatureError: the frame does not have ``dim`` numbers, or the statistics have a different number of columns.
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
@@ -109,7 +109,7 @@ class CmvnAccumulator:
         """Add statistics (2, dim + 1).
 
         Raises:
-            FeatureError: the statistics have another dimension.
+            FeatureError: the number of columns differs from that of the accumulated statistics.
         """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(

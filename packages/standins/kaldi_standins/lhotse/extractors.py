@@ -176,7 +176,7 @@ def _to_mono(samples: Samples) -> Tensor:
 class LogEnergies:
     """Mixin for features that are logarithms of energies. Mixing adds the energies."""
 
-    floor: ClassVar[float] = EPSILON  # Lhotse's value for padding is below this floor.
+    floor: ClassVar[float] = EPSILON  # Smallest energy of a mixture. lhotse's padding has less energy.
 
     @classmethod
     def mix(

@@ -84,7 +84,7 @@ class Config(LhotseOptions):
         values = {"allow_empty_bins": True, **vars(self)}
         for name, value in self.fixed_values.items():
             if values.get(name, value) != value:
-                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
+                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does: leave it out")
         values["use_power"] = not self.use_fft_mag
         values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
         return self.convert(values)
