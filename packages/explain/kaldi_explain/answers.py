@@ -220,7 +220,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     goal = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, deviation = 1.0, 1.0, goal
-    for _ in budget.limit(range(5)):  # Each iteration scales the noise to the difference.
+    for _ in budget.limit(range(5)):  # Each iteration brings the noise closer to the difference.
         size *= ratio
         deviation = slope * _measure_deviation(compute(size) - plain)
         ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))

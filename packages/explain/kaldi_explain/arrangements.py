@@ -190,6 +190,7 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
     """
     columns = target.shape[1]
+    # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
     if columns < 16 or len(target) < 8:
         return
     centered = target - target.mean(0)
@@ -199,7 +200,6 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     def correlate(distance: int) -> float:
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    # A frame of fewer than 8 columns is too narrow to show that its columns repeat.
     for count in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
         dim, remainder = divmod(columns, count)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
@@ -389,7 +389,7 @@ def find_storage(target: Doubles) -> Storage:
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for words, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
-        # Stored numbers hardly change when they are rounded again. A twentieth of the step allows for compression.
+        # Rounding stored numbers again changes them by less than a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(rounded(target) - target).max() < 0.05 * step:
             if rounded is np.rint and target.min() < 0 < target.max():
                 return _find_integer_storage(target, words, step)
@@ -413,7 +413,7 @@ def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
     if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
         return _make_rounded(target, words, step)
-    # Extreme values may be clipped, so they do not show where in a step the original number was.
+    # Extreme values may have been clipped, so they are not moved to the middle of a step.
     is_extreme = (target == target.max()) | (target == target.min())
     middle = np.where(is_extreme, target, target + step * np.sign(target))
     return _make_rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)

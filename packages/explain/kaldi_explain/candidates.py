@@ -36,7 +36,7 @@ class Sheet:
     columns: Mask
     step: float = 0.0
 
-    def reverse(self) -> Sheet:
+    def reverse_columns(self) -> Sheet:
         """Return the array with its columns in reverse order."""
         words = [*self.words, "the columns in reverse order"]
         return replace(self, words=words, values=self.values[:, ::-1], columns=self.columns[::-1])

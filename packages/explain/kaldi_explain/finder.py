@@ -263,7 +263,7 @@ class Finder:
         They are tried only if energies of the audio fit the array and no feature does.
         """
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
+        reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
         trials = (
             (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
@@ -403,7 +403,7 @@ class Finder:
             return
         level = _refine_level(search, plain, level, math.log(1.7), 11)
         limited = limit_source(plain.source, level)
-        # The options of the first start were chosen without clipping and may be wrong, so begin again with it.
+        # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
         again = [attempt.candidate.remove_noise() for attempt in self._begin([search], [limited])[:1]]
         best = search.best((plain.change({"source": limited}), *again))
         best = Attempt(search, best).improve().candidate.remove_noise()
@@ -433,7 +433,8 @@ class Finder:
                 if search.cost(best) > largest or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
-                if search.cost(best) > THRESHOLDS.near:  # The resampler may be wrong, so try all resamplers.
+                # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
+                if search.cost(best) > THRESHOLDS.near:
                     nearest = search.best(best.change({"source": source}) for source in sources).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
                     best = search.best((best, resampled[0]))

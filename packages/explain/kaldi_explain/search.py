@@ -348,7 +348,7 @@ class Search:
             yield changes
         if has_option(candidate.kind, "low_freq") and before < THRESHOLDS.unlike:
             moved = self.refine(candidate, EDGES)
-            if self.cost(moved) < 0.5 * best:  # Fitted edges always explain a little more.
+            if self.cost(moved) < 0.5 * best:  # Fitted edges always gain a little, so they must halve the cost.
                 yield {name: moved.value(name) for name in ("mel", *EDGES)}
 
     def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:

@@ -26,7 +26,7 @@ SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
 # Attributes that change only the level of energies. In a rounded array, the effect of such an attribute can hardly be
 # told from the slope or offset of a map, so the attribute counts as three words of an answer.
 LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
-# Pairs of filter shapes, by either shape. The shapes of a pair differ only in the height of the triangles.
+# Maps a shape of filters to the shapes that differ from it at most in the height of the triangles.
 SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 

@@ -22,7 +22,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Tuple, TypeVar  # noqa: F401, UP035  public code imports Tuple from here
+from typing import Any, Tuple, TypeVar  # noqa: F401, UP035  Public code imports Tuple from here.
 
 import numpy as np
 import torch
@@ -228,7 +228,7 @@ def _let_compute(function: F) -> F:
 
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:
-        function(*arguments, **named)  # Python raises TypeError for unknown arguments.
+        function(*arguments, **named)  # Lets Python raise a TypeError for wrong arguments.
         return _compute(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
 
     return compute  # type: ignore[return-value]
@@ -429,7 +429,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
     Returns:
         (channels, ceil(T * new_freq / orig_freq)).
     """
-    from kaldi_standins.torchaudio_package.functional import resample  # It imports this module.
+    from kaldi_standins.torchaudio_package.functional import resample  # Imported here to avoid a cycle.
 
     return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
 

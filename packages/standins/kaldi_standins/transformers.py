@@ -101,7 +101,7 @@ class _Extractor:
         features = next(computed)
         is_mono = np.ndim(waveform) == 1 or self.takes_first_channel
         if not is_mono or len(features) == 0 or np.asarray(waveform).dtype.kind != "f":
-            # The original refuses most waveforms of this kind, so call it for the result or the error.
+            # The original refuses most waveforms that are not mono, not floats or too short, so leave them to its code.
             return super()._extract_fbank_features(waveform, **parameters)  # type: ignore[misc]
         return features
 
@@ -189,5 +189,6 @@ def drop_in(extractor: Extractor) -> Extractor:
         raise OptionError(f"{type(extractor).__name__} has no stand-in: pass one of {', '.join(_CLASSES)}")
     settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
     replaced: Extractor = kind(**settings)
-    vars(replaced).update(vars(extractor))  # Only Phi-4-multimodal's mel filters show its frequencies.
+    # Also copy the mel filters, because only they contain Phi-4-multimodal's frequencies.
+    vars(replaced).update(vars(extractor))
     return replaced

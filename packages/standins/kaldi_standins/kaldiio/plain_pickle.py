@@ -198,7 +198,7 @@ class _Reader:
                     raise FormatError("a pickle is damaged, because an array has no values: save the value again")
                 values[index] = value.value
             elif value is _make_array:
-                values[index] = None  # The class numpy.ndarray is an argument that is not needed.
+                values[index] = None  # The argument numpy.ndarray of _reconstruct is not needed.
             elif callable(value):
                 raise FormatError(f"a pickle has a function as a value: {ADVICE}")
         return values
