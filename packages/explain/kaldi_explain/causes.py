@@ -43,7 +43,7 @@ class WrongResult:
     Attributes:
         id: name of the vector.
         options: Kaldi's program and options.
-        given: the input.
+        given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
         tolerance: largest accepted error, relative to values above 1.

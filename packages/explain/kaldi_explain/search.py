@@ -284,8 +284,8 @@ class Search:
     def improve(self, candidate: Candidate) -> Candidate:
         """Return a candidate with changed options that explains more, until no change helps or the stage's budget ends.
 
-        Changes of one option are tried first. When little is unexplained, options that imitate one another are
-        changed together: the frames, and the filters with the preparation of the samples.
+        Changes of one option are tried first. When little is unexplained, options that can compensate for each other
+        are changed together: the frames, and the filters with the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single, THRESHOLDS.incomparable),

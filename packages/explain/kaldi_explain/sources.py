@@ -69,7 +69,7 @@ class AudioSource:
 
     @property
     def is_resampled(self) -> bool:
-        """Return True if the recording has another sampling rate."""
+        """Return True if this audio was resampled from the recording."""
         return "resampled" in self.words
 
     def with_other_rounding(self) -> AudioSource:

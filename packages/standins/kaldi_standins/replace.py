@@ -270,8 +270,8 @@ class _Completed:
 def _complete(module: ModuleType, ours: str) -> None:
     """Set names of an original module to the values that they have in the stand-in's module ``ours``.
 
-    The names are those that the original lacks. In lhotse, where the stand-in replaces classes, they are the names that
-    the original has. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
+    Only names that the original lacks are set. In lhotse, where the stand-in replaces classes, only names that the
+    original has are set. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
     """
     source = importlib.import_module(ours)
     with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.

@@ -89,7 +89,7 @@ _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "pl
 
 @functools.lru_cache(maxsize=64)
 def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
-    """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
+    """Return a feature. It is cached, because creating it takes longer than computing a short utterance."""
     # Create the module in a new thread, outside of the caller's inference mode, gradients, tracing and transforms,
     # because later calls in other modes use the same module and its constants.
     with ThreadPoolExecutor(1) as thread:
@@ -267,7 +267,7 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``. A batch gives ``(B, frames, ...)``, and a list gives a list.
 
     Raises:
-        WaveformError: the channel does not exist, or the waveform has another shape or is shorter than a frame.
+        WaveformError: the channel does not exist, the waveform has a wrong shape, or it is shorter than a frame.
         OptionError: the options are invalid in Kaldi.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape

@@ -47,7 +47,7 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
         try:
             pack_floats(waveform, packed)
             return packed
-        except (struct.error, OverflowError):  # A value has another type, or overflows float32.
+        except (struct.error, OverflowError):  # A value is not a number, or overflows float32.
             pass
     try:
         samples = np.asarray(waveform)
@@ -141,7 +141,7 @@ class OnlineFeature(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk has another sampling rate (a ValueError).
+            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
@@ -155,7 +155,7 @@ class OnlineFeature(FrameStore):
         try:
             samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):
-            # A value has another type or overflows float32: to_samples() converts it or refuses it.
+            # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:

@@ -100,7 +100,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     Raises:
         OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
     """
-    require(size > 0, f"a window has at least one sample, not {size}")
+    require(size > 0, f"a window needs at least one sample, not {size}")
     return tables.make_window(check_window(name), size, blackman_coeff)
 
 

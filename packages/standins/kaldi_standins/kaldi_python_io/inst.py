@@ -317,7 +317,7 @@ class ArchiveWriter(Writer):
             obj: float32 or float64 array of one or two dimensions.
 
         Raises:
-            ArkError: the key is empty or invalid, the value has another type, or a file cannot be written.
+            ArkError: the key is empty or invalid, the value is not a vector or matrix, or a file cannot be written.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
         if not key:  # kaldi_io would write an object without a key.

@@ -76,7 +76,7 @@ class KaldiioCodec(AnyCodec):
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
-        """Read an object in the text format. Whole numbers give an int32 vector, and a line of other numbers gives float32.
+        """Read an object in the text format. Whole numbers give an int32 vector, other numbers float32.
 
         All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
         """

@@ -56,7 +56,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
         array: (samples,) or (samples, channels).
 
     Raises:
-        ArkError: the file cannot be opened, or the samples have another type or more than two dimensions.
+        ArkError: the file cannot be opened, the samples are not int16 or uint8, or they have more than two dimensions.
     """
     gathered = io.BytesIO()
     write_audio(gathered, rate, array)

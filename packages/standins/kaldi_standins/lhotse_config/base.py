@@ -42,7 +42,7 @@ class Config(LhotseOptions):
     """Base class of the configurations of all features except for Whisper's.
 
     Attributes:
-        fixed_values: maps those of lhotse's options for which Kaldi has only one value to this value.
+        fixed_values: maps options of lhotse for which Kaldi has only one value to this value.
     """
 
     their_names = THEIR_NAMES

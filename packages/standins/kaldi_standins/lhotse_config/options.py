@@ -51,7 +51,7 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
-    """Return the fields of mel bins with these defaults."""
+    """Return the fields of mel bins. The arguments are defaults of the fields."""
     own = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **own),

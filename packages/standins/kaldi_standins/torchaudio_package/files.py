@@ -221,7 +221,7 @@ def save(
         compression: must be None, because soundfile does not support it.
 
     Raises:
-        AudioFileError: the samples have another shape, the format does not support the arguments, or the file cannot
+        AudioFileError: the samples have a wrong shape, the format does not support the arguments, or the file cannot
             be written.
         MissingExtraError: soundfile is not installed.
     """

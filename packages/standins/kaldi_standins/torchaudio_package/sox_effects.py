@@ -50,7 +50,7 @@ def apply_effects_tensor(
         float32 samples, and their sampling rate. As in SoX, each effect clips to -1 to 1.
 
     Raises:
-        AudioError: the samples have another shape.
+        AudioError: the samples do not have two axes.
         OptionError: the effect is not supported, or an argument is invalid.
 
     >>> samples, rate = apply_effects_tensor(torch.zeros(1, 16000), 16000, [["speed", "0.8"], ["rate", "16000"]])
