@@ -88,7 +88,7 @@ def _complete_uncertain(
     answer is certain if all remaining differences have a named place.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
-    # Options may imitate noise: a floor raises quiet bins as noise does.
+    # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
     plain = itertools.chain([settled], _list_plain_candidates(finder, attempt))
     for candidate in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), plain):
         if noise := _describe_dithering(candidate, finder.budget):
@@ -220,7 +220,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     goal = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, deviation = 1.0, 1.0, goal
-    for _ in budget.limit(range(5)):  # Every iteration brings the size of the noise closer to the difference.
+    for _ in budget.limit(range(5)):  # Each iteration brings the noise closer to the difference.
         size *= ratio
         deviation = slope * _measure_deviation(compute(size) - plain)
         ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
@@ -228,8 +228,8 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     if not is_noisy.any() or is_noisy.all():
         return ""
     shares = [goal[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
-    # Dithering with a standard deviation of 20 int16 steps would be audible, so larger noise is not dithering.
-    # The shares are estimates, which may be wrong by a factor of 1.5.
+    # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
+    # shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
     return f"noise like dithering of about {size * ratio:.2g}" if is_noise else ""
 

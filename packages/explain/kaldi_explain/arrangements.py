@@ -65,9 +65,9 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """
     try:
         array, repairs = np.asarray(features), list[str]()
-    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients, of bfloat16 or on a GPU.
+    # NumPy cannot convert nested lists of unequal lengths, nor tensors with gradients, of bfloat16 or on a GPU.
     except (ValueError, RuntimeError, TypeError) as error:
-        raise FeatureError(f"features must be an array (frames, dim) of numbers: {error}") from None
+        raise FeatureError(f"cannot convert the features to an array (frames, dim) of numbers: {error}") from None
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
@@ -85,7 +85,7 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
     """Return True if the numbers have plausible sizes. Numbers with swapped bytes are very large or very small."""
-    with np.errstate(invalid="ignore"):  # Converting a signaling NaN would warn.
+    with np.errstate(invalid="ignore"):  # NumPy warns when it converts a signaling NaN.
         sizes = np.abs(array[array != 0].astype(np.float64))
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 
@@ -159,7 +159,7 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
     :data:`PLAIN` is not returned if columns repeat neighboring frames or are deltas of other columns.
     """
     derived = [*_list_stacked(target), *_list_with_deltas(target)]
-    return derived or [*_list_joined(target), PLAIN]
+    return derived or [*_list_joined_frames(target), PLAIN]
 
 
 def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
@@ -184,25 +184,26 @@ def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
                 return
 
 
-def _list_joined(target: Doubles) -> Iterator[Arrangement]:
+def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of frames joined without overlap.
 
     Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
     """
     columns = target.shape[1]
+    # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
     if columns < 16 or len(target) < 8:
         return
     centered = target - target.mean(0)
-    sizes = np.sqrt(np.einsum("ij,ij->j", centered, centered))
-    centered = centered / np.where(sizes > 0, sizes, 1)
+    norms = np.sqrt(np.einsum("ij,ij->j", centered, centered))
+    centered = centered / np.where(norms > 0, norms, 1)
 
     def correlate(distance: int) -> float:
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
-        dim, remainder = divmod(columns, size)
+    for count in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
+        dim, remainder = divmod(columns, count)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
-            yield make_joined_frames(size, dim)
+            yield make_joined_frames(count, dim)
 
 
 def make_joined_frames(size: int, columns: int) -> Arrangement:
@@ -274,8 +275,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
         start: frame of the features that is the array's first row.
     """
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # The end of the sample truncates the windows of its last frames. A long array is therefore compared with the first
-    # half of the sample.
+    # The end of the sample truncates the windows of its last frames, but in a long array these windows continue. A long
+    # array is therefore compared with the first half of the sample.
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
@@ -351,10 +352,11 @@ def _round_to_bfloat16(values: Doubles) -> Doubles:
     return rounded.astype(np.float64)
 
 
-# Functions that round numbers for storage. A second rounding changes little or nothing.
+# Functions that round numbers as a storage format does. Rounding stored numbers again changes little or nothing, which
+# shows the format.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
-    "stored as bfloat16": _round_to_bfloat16,  # Must precede float16, which has more digits.
+    "stored as bfloat16": _round_to_bfloat16,  # Must precede float16, whose digits can represent most bfloat16 values.
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
     "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
     "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
@@ -382,11 +384,12 @@ def find_storage(target: Doubles) -> Storage:
     """Return the rounding that an array's numbers show. Short arrays and large numbers count as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
-    levels = np.sort(target, axis=0)  # The middles between neighbors of a sorted column lie between stored levels.
+    levels = np.sort(target, axis=0)
+    # The midpoint of two neighboring values lies between stored levels, so rounding the midpoints shows the step.
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for words, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
-        # Rounding a rounded number again may change it by a twentieth of the step.
+        # Rounding stored numbers again changes them by less than a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(rounded(target) - target).max() < 0.05 * step:
             if rounded is np.rint and target.min() < 0 < target.max():
                 return _find_integer_storage(target, words, step)
@@ -406,10 +409,11 @@ def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     """
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     beside = counts[:2] + counts[3:]
-    is_certain = min(beside) >= 10  # With fewer numbers beside zero, rounding toward zero is assumed.
+    is_certain = min(beside) >= 10  # Fewer numbers do not show the rounding, so rounding toward zero is assumed.
     # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
     if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
         return _make_rounded(target, words, step)
-    is_extreme = (target == target.max()) | (target == target.min())  # Extreme values may be clipped.
+    # Extreme values may have been clipped, so they are not moved to the middle of a step.
+    is_extreme = (target == target.max()) | (target == target.min())
     middle = np.where(is_extreme, target, target + step * np.sign(target))
     return _make_rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)

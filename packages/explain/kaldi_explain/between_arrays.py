@@ -63,25 +63,38 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
 
 
 def _list_relations(target: Doubles, features: Doubles, words: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield relations of features to an array. Yield nothing if no arrangement gives as many columns as the array."""
-    for turned, array in arrangements.list_orientations(target):
-        if turned == ["transposed"] and (target.shape[1] == features.shape[1] or target.shape[0] != features.shape[1]):
+    """Yield a relation of features to an array for each orientation of the array and arrangement of the features.
+
+    For an orientation, stop at the first relation within the tolerance. Yield nothing if no arrangement gives as many
+    columns as the array.
+
+    Args:
+        target: (frames, columns): the array.
+        features: (frames, columns): the features.
+        words: descriptions that come before the steps of a relation.
+        tolerance: largest difference that counts as explained.
+    """
+    rows, columns = target.shape
+    for orientation, array in arrangements.list_orientations(target):
+        # A transposition is plausible only if it alone gives the array as many columns as the features have.
+        if orientation == ["transposed"] and (columns == features.shape[1] or rows != features.shape[1]):
             continue
-        changes = list(turned)
-        for where, way in (("end", 1), ("start", -1)):  # More than four additional equal rows are padding.
-            if padding := _count_padding(array[::way], len(features)):
+        changes = list(orientation)
+        for where, direction in (("end", 1), ("start", -1)):
+            if padding := _count_padding(array[::direction], len(features)):
                 changes.append(f"{padding} rows of padding at the {where}")
-                array = array[:-padding] if way == 1 else array[padding:]
+                array = array[:-padding] if direction == 1 else array[padding:]
         storage = arrangements.find_storage(array)
         array = storage.values
         for arrangement in _list_arrangements(array, features):
-            applied = arrangement.apply(features)
-            if not len(applied) or applied.shape[1] != array.shape[1]:
+            arranged = arrangement.apply(features)
+            if not len(arranged) or arranged.shape[1] != array.shape[1]:
                 continue
-            shift = fits.find_best_shift(applied, array)
-            first, second = fits.overlap(applied, array, shift)
+            shift = fits.find_best_shift(arranged, array)
+            first, second = fits.overlap(arranged, array, shift)
             fit = fits.find_simplest(first, second, tolerance, step=storage.step)
-            counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(applied)}
+            # Frames at the end count only in an unchanged array, because the removed padding may have replaced frames.
+            counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(arranged)}
             steps = [*words, *changes, *storage.words, arrangement.words, *fits.describe_frame_counts(counts), fit.name]
             residual = fits.measure_residual(fit.mapped, second, storage.step)
             yield Relation(steps, fit.mapped, second, storage.step, residual)

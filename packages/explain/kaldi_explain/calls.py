@@ -9,7 +9,7 @@ from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, SPEECH_FEATURES
 
 DECIBELS, WHISPER = "decibels (10 log10)", "(x + 4) / 4 of logarithms to base 10, as in Whisper"
-# Arguments of librosa's filters, by the shape of the filters.
+# Maps mel filters of a model to the arguments of librosa.filters.mel that give them.
 LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
     "slaney": {}, "slaney-height": {"norm": None}, "hertz": {"htk": True, "norm": None}, "htk-area": {"htk": True},
 }  # fmt: skip

@@ -36,7 +36,7 @@ class Sheet:
     columns: Mask
     step: float = 0.0
 
-    def reverse(self) -> Sheet:
+    def reverse_columns(self) -> Sheet:
         """Return the array with its columns in reverse order."""
         words = [*self.words, "the columns in reverse order"]
         return replace(self, words=words, values=self.values[:, ::-1], columns=self.columns[::-1])
@@ -112,7 +112,7 @@ class Candidate(FeatureModel):
         if self.order is None:
             return features
         if max(self.order) >= features.shape[1]:
-            raise FeatureError(f"{features.shape[1]} columns cannot be put in the order {self.order}")
+            raise FeatureError(f"features of {features.shape[1]} columns cannot be put in the order {self.order}")
         return features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
 ROUNDING = "rounding errors in a few values"
 LEVELS = {"floor", "added", "span", "energy_floor"}
-# Mistakes in reading samples of 16 bits, as functions of the right samples.
+# Mistakes in reading 16-bit samples: functions that convert the right samples (T,) to the wrong samples.
 SAMPLES: dict[str, Callable[[Array], Array]] = {
     "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
     "the samples in reverse order": lambda samples: samples[::-1],
@@ -43,7 +43,7 @@ class WrongResult:
     Attributes:
         id: name of the vector.
         options: Kaldi's program and options.
-        given: the input.
+        given: the input of the implementation.
         result: the array that the implementation returns.
         expected: Kaldi's output.
         tolerance: largest accepted error, relative to values above 1.
@@ -182,7 +182,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     searches = 0
     for difference in differences:
         program, cause = difference.options["program"], None
-        with contextlib.suppress(Exception):  # An error here must not cost the scorecard.
+        with contextlib.suppress(Exception):  # An error must not prevent the scorecard.
             cause = (
                 _find_right_values(difference)
                 or _find_known_cause(difference, known.values())
@@ -198,7 +198,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
             known.setdefault(cause.key, cause).vectors.append(difference.id)
     with contextlib.suppress(Exception):
         for difference in [*unexplained]:
-            # A cause that was found for a later vector may explain this vector as well.
+            # A cause that a search found later, for another vector, may explain this vector as well.
             if cause := _find_known_cause(difference, known.values()):
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
@@ -236,7 +236,7 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
         method = options.get("compression_method", 0)
         form = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
         name = f"{options['program']} of {options['object']}{form}: the result differs from Kaldi's"
-        return Cause(name, changes={})  # The key of a cause with changes distinguishes the numbers of methods.
+        return Cause(name, changes={})  # `changes` keeps methods, which differ only in numbers, apart.
     if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
@@ -314,7 +314,7 @@ def _search(difference: WrongResult) -> Cause | None:
     Return None if a result is not explained, or has too few frames for an explanation with steps.
     """
     result, requested, audio = difference.result, difference.requested, difference.given
-    if requested:  # Frames beyond Kaldi's may contain anything.
+    if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = difference.align(difference.expected)
     else:
         audio = difference.expected
@@ -346,7 +346,7 @@ def _compare(difference: WrongResult, requested: FeatureModel, explanation: Expl
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.value(name) for name in names if variant.value(name) != requested.value(name)}
-    # All paddings are tried, because the padding only affects frames after Kaldi's last frame, which explain ignores.
+    # Try all paddings. They differ only in frames after Kaldi's last frame, which explain did not compare.
     if "padding" in changes:
         paddings = (changes | {"padding": padding} for padding in list_values("padding"))
         padded = (other for other in paddings if difference.is_explained_by(requested.change(other)))

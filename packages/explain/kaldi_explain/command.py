@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(explanation)
         if arguments.plot:
             _save_plot(explanation, arguments.plot)
-    except SystemExit as end:  # argparse exits after --help and after a wrong argument.
+    except SystemExit as end:  # argparse raises this after --help and for a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return report_error(error)

@@ -26,11 +26,12 @@ from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, report_error
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
 
-UNSUPPORTED_STATUS = 77
-TIME_LIMIT_S = 60.0
-MAX_HUNG = 3  # Consecutive vectors that may exceed the time limit before the command stops.
-MAX_ERROR_BYTES = 100_000  # Bytes at the end of standard error that are read. A faulty program may write without end.
-MAX_QUOTED = 300  # Characters of standard error that a message quotes, so that it stays readable.
+UNSUPPORTED_STATUS = 77  # Exit status by which a program tells that it does not support the options of a vector.
+TIME_LIMIT_S = 60.0  # Default time limit for one run of the program, in seconds.
+MAX_HUNG = 3  # Number of consecutive vectors over the time limit after which the command stops.
+# Number of bytes at the end of standard error that are read, because a faulty program may write without end.
+MAX_ERROR_BYTES = 100_000
+MAX_QUOTED = 300  # Number of characters of standard error that a message quotes at most, to stay readable.
 TOO_LONG = "it ran longer than"
 NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
 NO_REASON = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(card)
         if arguments.json:
             _write(arguments.json, card.as_json() + "\n")
-    except SystemExit as end:  # argparse exits after --help and after a wrong argument.
+    except SystemExit as end:  # argparse raises this after --help and for a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, ArkError, OSError) as error:
         return report_error(error)
@@ -85,7 +86,7 @@ def _parse_levels(text: str) -> list[int]:
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of levels: write numbers such as 1,2,3") from None
 
 
 def conform_command(
@@ -111,10 +112,10 @@ def conform_command(
     batch = any("{list.json}" in word for word in command)
     if not batch and not any("{out.npy}" in word for word in command):
         raise OptionError(
-            "the command has no {out.npy}: kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
+            "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
         )
     if not timeout > 0:
-        raise OptionError(f"--timeout={timeout:g} must be a positive number of seconds")
+        raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
     selected = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
         if batch:
@@ -200,7 +201,7 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
         except subprocess.TimeoutExpired:
             return 1, f"{TOO_LONG} {timeout:g} s"
         finally:
-            with contextlib.suppress(ProcessLookupError):  # The group includes processes that the program started.
+            with contextlib.suppress(ProcessLookupError):  # Also end processes that the program started.
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         errors.seek(max(errors.tell() - MAX_ERROR_BYTES, 0))
@@ -230,6 +231,6 @@ def _read(vector: Vector, out: Path, hint: str) -> Result:
     """Grade the file that a program wrote for a vector. ``hint`` is appended to the reason if it is no NumPy file."""
     try:
         return grade(vector, load_npy(out))
-    except Exception as error:  # The file may contain anything.
+    except Exception as error:  # A damaged file may raise any error.
         why = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

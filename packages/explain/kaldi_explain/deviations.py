@@ -133,7 +133,7 @@ def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubl
     before = float(np.median((value - offset) / np.where(slope == 0, 1, slope)))
     if (np.abs(slope * before + offset - value) <= comparison.limit).all():
         return f"masked with {before:.4g} before that"
-    # A hundredth of a column's deviation allows for means over slightly different frames.
+    # The mean may have been taken over slightly different frames, so it may differ by 1% of a column's deviation.
     error = THRESHOLDS.recognized * comparison.values[:, columns].std(0) + comparison.step
     if any((np.abs(mean[columns] - value) <= error).all() for mean in means):
         return "masked with the mean of each column"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["explained", "partly", "not explained"]
-MIN_SAMPLE_FREQUENCY = 1000  # In Hz. A smaller number is usually a rate in kHz.
+MIN_SAMPLE_FREQUENCY = 1000  # Smallest sampling rate in Hz. A smaller number is usually a rate in kHz.
 HINT = "try another recording or sampling rate"
 NO_AUDIO_HINT = "pass the audio instead, to find how the array was computed"
 
@@ -269,8 +269,8 @@ def _explain_by_audio(
     budget, channels = Budget(recording.shape[-1] / rate), split_channels(recording, rate)
     work.use(budget)
     with np.errstate(all="ignore"):
-        for (turned, values), source in itertools.product(arrangements.list_orientations(target), channels):
-            steps = [*repairs, *turned]
+        for (orientation, values), source in itertools.product(arrangements.list_orientations(target), channels):
+            steps = [*repairs, *orientation]
             if explanation := _explain_by_preset(presets, values, source, steps, _scale_tolerance(values, tolerance)):
                 return explanation
         return _search(target, repairs, recording, channels, tolerance, budget)
@@ -280,7 +280,16 @@ def _search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Return the explanation of an array by a search."""
+    """Search for the features that give an array, and return the explanation, or why no feature resembles the array.
+
+    Args:
+        target: (frames, columns): the array.
+        repairs: descriptions of the repairs of the array, such as swapped bytes.
+        recording: (channels, T): the samples, which the search may also take in wrong ways.
+        channels: sources for the channels of the recording, and for their mean.
+        tolerance: largest difference that counts as explained.
+        budget: limit of the time and of the work.
+    """
     storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
@@ -290,9 +299,9 @@ def _search(
     finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
     best = finder.find()
     hint = _make_hint(recording)
-    compute_energies.cache_clear()  # The cache would keep the recording in memory.
+    compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
-        why = f"no feature of this audio was found that resembles it; {hint}"
+        why = f"no feature of this audio was found that resembles the array; {hint}"
         return replace(_refuse(why, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete(finder, attempt, settled, get_tolerance(attempt))
@@ -310,7 +319,7 @@ def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
     """Return an explanation by the first preset whose features equal ``target``, or None if no preset matches."""
-    samples = source.samples / np.float32(source.full_scale)  # Presets take audio in -1 to 1.
+    samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
         with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
             warnings.simplefilter("ignore")

@@ -68,7 +68,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     if name.endswith(".npy"):
         return load_npy(name)
     if name.endswith(".npz"):
-        return _load_only_array(name)
+        return _load_features_array(name)
     if name.endswith(SUFFIXES):
         return _read_text(name)
     file, _, key = name.rpartition(":")
@@ -92,20 +92,20 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
-def _load_only_array(name: str) -> Any:
-    """Return the array ``features`` of a ``.npz`` file, as for ``kaldi-compat frontend check``, or its only array.
+def _load_features_array(name: str) -> Any:
+    """Return the array ``features`` of a ``.npz`` file, or the only array if the file has just one.
+
+    ``kaldi-compat frontend check`` reads files with an array ``features`` as well.
 
     Raises:
-        FeatureError: the file holds no array with this name, and not exactly one array.
+        FeatureError: the file has several arrays, or none, and no array is named ``features``.
     """
     arrays = load_npz(name)
     if "features" in arrays:
         return arrays["features"]
     if len(arrays) != 1:
-        listed = f" ({', '.join([*arrays][:5])})" if arrays else ""
-        raise FeatureError(
-            f"{name} holds {len(arrays)} arrays{listed}, none of them 'features': save the features as a .npy file"
-        )
+        listed = f", and has {len(arrays)} other arrays ({', '.join([*arrays][:5])})" if arrays else ""
+        raise FeatureError(f"{name} has no array 'features'{listed}: save the features as a .npy file")
     return next(iter(arrays.values()))
 
 
@@ -131,4 +131,4 @@ def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any
     except FormatError as error:
         if not name.endswith((".scp", ".ark")):
             raise
-        raise FeatureError(f"{name} is not one {kind}: if the file is a table, {advice}") from error
+        raise FeatureError(f"{name} is not a single {kind}: if the file is a table, {advice}") from error

@@ -31,8 +31,9 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
 
-PASTED = (3, 1, 2, 4)  # Numbers of columns that another feature, such as pitch, may add.
-CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that clipping may have changed.
+PASTED = (3, 1, 2, 4)  # Numbers of columns, likeliest first, that another feature, such as pitch, may add.
+CLIPPED_SHARES = (0.003, 0.01, 0.03, 0.07, 0.15, 0.3)  # Shares of samples that a tried level clips.
+# Usual numbers of columns of a feature. Parts of an array with such a width are tried first.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 
 
@@ -108,7 +109,7 @@ class Finder:
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self.begun: list[Attempt] = []
-        self._likeliest = -1.0  # The score of the likeliest timing.
+        self._likeliest = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
     def find(self) -> tuple[Attempt, Settled] | None:
         """Return the attempt that explains most of the array, and its steps. None if the array resembles no feature."""
@@ -184,7 +185,7 @@ class Finder:
             return self._explain_by_dithering(attempt) if is_alike else None
         settled = self._settle(attempt)
         is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _has_more(columns)
-        if not settled or not is_whole:  # A later stage may explain all columns together.
+        if not settled or not is_whole:  # A later stage may explain the columns that this attempt leaves out.
             return None
         is_certain = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_certain or settled.is_explained_by(tolerance) else None
@@ -230,7 +231,7 @@ class Finder:
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
                 is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
-                # Among mistaken audio, frames of 10 ms are likelier.
+                # Most features have a frame shift of 10 ms, so mistakes in reading the audio that give it are likelier.
                 score = best.score + (0.2 if max_sources and is_usual else 0)
                 self._likeliest = max(self._likeliest, best.score if not max_sources else -1.0)
                 assumed.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
@@ -262,7 +263,7 @@ class Finder:
         They are tried only if energies of the audio fit the array and no feature does.
         """
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
+        reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
         trials = (
             (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
@@ -346,8 +347,8 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Yield attempts in which the array holds only the deltas of features."""
-        # Second deltas resemble their features. If plain features already resemble the array, a match with deltas would
-        # therefore prove nothing.
+        # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
+        # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
@@ -402,7 +403,7 @@ class Finder:
             return
         level = _refine_level(search, plain, level, math.log(1.7), 11)
         limited = limit_source(plain.source, level)
-        # Clipping also distorts the options with which the search began.
+        # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
         again = [attempt.candidate.remove_noise() for attempt in self._begin([search], [limited])[:1]]
         best = search.best((plain.change({"source": limited}), *again))
         best = Attempt(search, best).improve().candidate.remove_noise()
@@ -419,20 +420,21 @@ class Finder:
             best_of.setdefault(attempt.search, attempt)
         for search, attempt in best_of.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
-            if is_certain:  # Both starts have the usual options, so the right rate has the better one.
+            if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
                 own = _start_at(search, candidate, candidate.source)
                 limit = min([limit, *map(search.cost, own)])
             begun = [_start_at(search, candidate, other) for other in candidate.source.at_other_rates]
             begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
-                # If few options are wrong at another rate that already explains more, a fifth of the cost is enough.
+                # An attempt with few wrong options probably has the right rate, so it needs to gain only a fifth.
                 is_likely = is_certain and search.cost(best) < THRESHOLDS.close
                 largest = attempt.cost * (THRESHOLDS.better if is_likely else share)
                 if search.cost(best) > largest or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
-                if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.
+                # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
+                if search.cost(best) > THRESHOLDS.near:
                     nearest = search.best(best.change({"source": source}) for source in sources).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
                     best = search.best((best, resampled[0]))

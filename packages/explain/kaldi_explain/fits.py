@@ -16,7 +16,8 @@ from kaldi_explain.options import DB_80
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
-# Named straight lines: slope, offset (None for any offset) and name. The simplest lines come first.
+# Straight lines that convert natural logarithms: slope, offset (None for any offset) and name. They are tried in this
+# order, and the first line within the tolerance is taken.
 LINES: tuple[tuple[float, float | None, str], ...] = (
     (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),
     (1 / 9.138, 4.268 / 9.138, "(x + 4.268) / 9.138, as in AST, EAT and ImageBind"),
@@ -30,12 +31,13 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 MEAN = "minus the mean of each column over the recording"
-LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
-# Numbers of words that a map counts for. A map with numbers for each column counts more than any other map.
+LOG_OF_SCALE = 2 * math.log(32768)  # By how much log energies of 16-bit samples exceed those of samples in -1 to 1.
+# Numbers of words that a map with fitted numbers counts as: numbers for all columns, and numbers for each column. The
+# map with the fewest words is the simplest.
 NUMBER_WORDS, COLUMN_WORDS = 3, 5
-INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Extreme values of integers of 8 and 16 bits.
-Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of the cells that are compared.
-Map = tuple[str, Doubles, int]  # Name, mapped features, and number of words, as in a Fit.
+INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Smallest and largest integers of 8 and 16 bits.
+Cells = tuple[npt.NDArray[Any], ...]  # Indices of the compared cells, as np.ix_(rows, columns) returns them.
+Map = tuple[str, Doubles, int]  # Name, mapped features (frames, columns), and number of words, as in a Fit.
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
     (low, high), names = limits, []
     is_below = low - mapped > tolerance
     if is_below.any():
-        # The slope of the map follows from two cells: the largest one, and one below the limit.
+        # Two cells, the largest one and one below the limit, give the slope that converts the distance to logarithms.
         cells = [int(mapped.argmax()), int(is_below.argmax())]
         logs, values = features.ravel()[cells], mapped.ravel()[cells]
         distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
@@ -193,7 +195,7 @@ def _list_maps(
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
         yield name, slope * features, NUMBER_WORDS
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, NUMBER_WORDS
-    # With fewer frames, numbers for each column could map any features to any target.
+    # With fewer than 10 frames, numbers for each column could map any features to any target.
     if len(cell_features) >= 10:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
         inside = inside | ~inside.any(0)
@@ -233,7 +235,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     natural = offset / abs(slope)
     points = next((2**n for n in range(7, 13) if abs(abs(natural) - n * math.log(2)) < 1e-3), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
-    if not meaning and 1e-3 < abs(natural) < 50:  # Beyond, no scale of samples is plausible.
+    if not meaning and 1e-3 < abs(natural) < 50:  # Larger offsets cannot come from the scale of samples.
         meaning = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 

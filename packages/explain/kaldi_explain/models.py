@@ -31,10 +31,11 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-COUNTS = ("num_ceps", "num_mel_bins")  # A description names these options first.
-# Attributes that kaldi-compat's engine supports, or that are applied before the engine.
+COUNTS = ("num_ceps", "num_mel_bins")  # Options that a description names first, because they determine the columns.
+# Attributes that may differ from Kaldi's for kaldi-compat's engine to compute a model, because the engine supports them
+# or they are applied to the audio before it.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
-SMALLEST_ENERGY = 1e-300  # Replaces zero under a logarithm without a floor.
+SMALLEST_ENERGY = 1e-300  # Replaces zero energies before a logarithm without a floor, to avoid infinity.
 Model = TypeVar("Model", bound="FeatureModel")
 
 
@@ -168,7 +169,7 @@ class FeatureModel:
             return np.zeros((0, self.size), F32)
         return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift]
 
-    # Computation.
+    # The following methods compute features.
 
     @property
     def is_kaldis(self) -> bool:
@@ -229,7 +230,7 @@ class FeatureModel:
             OptionError: the FFT is shorter than the frames, or its number of points is odd or has a large prime factor.
         """
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
-        largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
+        largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
                 f"an FFT of {points} points cannot be computed for frames of {frames.shape[1]} samples: use an even "

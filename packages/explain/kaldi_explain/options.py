@@ -60,7 +60,7 @@ TABLE = (
     Option("remove_dc_offset", (True, False)),
     Option("raw_energy", (True, False)),
     Option("frame_length", (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0), (), gain=0.95),
-    # Attributes, in the order in which an explanation names them.
+    # The following entries are attributes of a model. An explanation names them in this order.
     Option("offset", (1, 2, 4, 8, 16, 32, 64), (), gain=0.7),
     Option("scale", words="samples times {:g}"),
     Option("window", ("kaldi", "periodic"), BESIDE_PLP, words={"periodic": "a periodic window"}),
@@ -144,14 +144,15 @@ TABLE = (
     Option("dithered", words={True: "dithered as the first utterance of a run of Kaldi's"}),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in TABLE}
-# Filters that differ only in the height of the triangles. A search needs one of them, since columns have any scale.
+# Maps mel filters to filters that differ from them only in the height of the triangles. A cost allows any scale of a
+# column, so the search needs only one of the two.
 EQUAL_SHAPES = {"htk-area": "hertz", "slaney-height": "slaney"}
 SHAPES = tuple(mel for mel in BY_NAME["mel"].values if mel not in EQUAL_SHAPES)
 EDGES = ("low_freq", "high_freq")
-WINDOW_SAMPLES = (400, 512, 1024, 2048, 1200, 800, 256)  # Usual lengths of frames in samples.
+WINDOW_SAMPLES = (400, 512, 1024, 2048, 1200, 800, 256)  # Usual frame lengths in samples.
 
-# Options of other libraries, and of their logarithms.
-DB_80: Changes = {"floor": 1e-10, "span": 80.0}  # librosa's and Whisper's: 80 dB below the largest value.
+# The following options describe features of other libraries.
+DB_80: Changes = {"floor": 1e-10, "span": 80.0}  # The floor of librosa and Whisper, 80 dB below the maximum.
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "padding": "reflect-window"}  # fmt: skip
 LIBRARY_MEL: Changes = STFT | {"low_freq": 0.0, "round_to_power_of_two": False}

@@ -81,12 +81,12 @@ def make_mel_filters(
         high = high if high > 0 else 0.5 * rate + high
         if not 0 <= low < high <= 0.5 * rate + 1:
             raise OptionError(
-                f"low_freq={low:g} and high_freq={high:g} Hz are not edges of filters: choose edges in ascending order "
+                f"low_freq={low:g} and high_freq={high:g} Hz cannot be the edges of filters: choose ascending edges "
                 f"from 0 to {0.5 * rate:g} Hz"
             )
         weights = _make_triangles(mel, rate, points, bins, low, high, corner)
     used = weights.T != 0
-    used[~used.any(1), 0] = True  # A filter without an FFT bin needs one weight, which is zero.
+    used[~used.any(1), 0] = True  # reduceat needs a weight for every filter, so an empty filter gets a zero.
     filters, places = np.nonzero(used)
     return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
 
@@ -97,7 +97,7 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
     if mel.startswith("snapped"):
-        # The small term protects an edge on a bin from being rounded down to the previous bin.
+        # The small term keeps rounding errors from moving an edge on a bin down to the previous bin.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
     at = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
@@ -183,15 +183,16 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
-# Resampling.
+# The following functions resample audio.
 
-Resampler = Callable[[Floats, int, int], Any]  # Takes samples, their rate, and the rate of the result.
+Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate and the new rate in Hz.
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     """Return the resamplers from ``rate`` to ``new_rate`` in Hz, by the words that name the resamplers."""
     numerator = new_rate // math.gcd(rate, new_rate)
-    # soxr loses gain if the ratio of the rates has large terms: factor * (f / half of the lower rate) ** power.
+    # (factor, power): if the ratio of the rates has large terms, soxr attenuates a frequency f by the share
+    # factor * (f / half of the lower rate) ** power.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
     partial = functools.partial
     return {

@@ -38,7 +38,8 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Pattern, Timing
 from kaldi_explain.work import Budget, charge
 
-# Options that determine a spectrum, in addition to the frames.
+# Options that determine a spectrum, in addition to the positions of the frames. Candidates that agree in these options
+# share one spectrum.
 SPECTRUM_OPTIONS = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
                     "in_place", "energy")  # fmt: skip
 REFINED = tuple(option.name for option in TABLE if option.step)
@@ -71,7 +72,7 @@ class Search:
     def _choose_rows(self) -> Any:
         """Return the rows that are compared: blocks over the whole array, and the loudest rows."""
         rows = np.flatnonzero(self.sheet.rows)
-        edge = min(4, len(rows) // THRESHOLDS.block)  # Frames at the edges depend on the padding.
+        edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
         rows = rows[edge : len(rows) - edge]
         if len(rows) <= THRESHOLDS.rows:
             return rows
@@ -83,12 +84,12 @@ class Search:
     def pattern(self) -> Pattern | None:
         """Components that show the times of the frames. None if no column depends on the audio."""
         values = self.sheet.own[:, self.sheet.own_columns]
-        for _ in range(self.sheet.arrangement.order):  # Sums of deltas are smoothed features.
+        for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)
-            values = np.cumsum(changes, axis=0) - changes / 2  # A sum without this half is late by half a frame.
+            values = np.cumsum(changes, axis=0) - changes / 2  # Half a change less removes a delay of half a frame.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
-    # Costs.
+    # The following methods compute costs.
 
     def cost(self, candidate: Candidate) -> float:
         """Return the share of the array that a candidate leaves unexplained. Columns may have any offset and scale.
@@ -132,7 +133,7 @@ class Search:
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
-        low = 13  # Higher cepstra depend more on the edges of the filters, which are not known yet.
+        low = 13  # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
         if candidate.kind in ("mfcc", "plp") and features.shape[1] > low:
             return 0.5 * (measure_distance(features[:, :low], values[:, :low]) + measure_distance(features, values))
         return measure_distance(features, values)
@@ -233,7 +234,7 @@ class Search:
         searched for the best candidate, and then tried for the other candidates.
         """
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
-        # Dithering must explain a fifth of the cost. Otherwise, a floor of the energies would be mistaken for it.
+        # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
         if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
         starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]
@@ -249,7 +250,7 @@ class Search:
         """Yield kinds of features, with options, that have as many columns as the array. The shift is ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
-        of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.
+        of_synthesis = (double, fourfold, 50.0)  # Frame lengths in milliseconds that are usual for speech synthesis.
         for length in sorted({25.0} if of_speech else {*of_synthesis}):
             library = {"frame_length": length} | LIBRARY_MEL
             for mel, name in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
@@ -258,9 +259,9 @@ class Search:
                     yield "fbank", library | {"num_mel_bins": dim, "mel": mel, name: is_usual}
             for mel in ("hertz", "slaney") if 3 <= dim <= 256 else ():
                 mel_filters = library | {"num_mel_bins": dim, "mel": mel}
-                for added in (1.0, 1e-6):  # log1p, and the number that torchaudio's users add most often
+                for added in (1.0, 1e-6):  # log1p adds 1, and users of torchaudio most often add 1e-6.
                     yield "fbank", mel_filters | {"scale": self.levels[0], "added": added, "floor": 0.0}
-                if of_speech:  # Windows of 400 samples in an FFT of 512 points are as usual as an FFT of 400 points.
+                if of_speech:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
                     yield "fbank", mel_filters | {"round_to_power_of_two": True}
             for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
                 if 4 <= dim <= min(bins, 80):
@@ -278,13 +279,13 @@ class Search:
                 yield "spectrogram", size
                 yield from (("spectrogram", size | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
 
-    # Improvement.
+    # The following methods improve a candidate.
 
     def improve(self, candidate: Candidate) -> Candidate:
         """Return a candidate with changed options that explains more, until no change helps or the stage's budget ends.
 
-        Changes of one option are tried first. When little is unexplained, options that imitate one another are
-        changed together: the frames, and the filters with the preparation of the samples.
+        Changes of one option are tried first. When little is unexplained, options that can compensate for each other
+        are changed together: the frames, and the filters with the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single, THRESHOLDS.incomparable),
@@ -293,7 +294,7 @@ class Search:
         )
         while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify(candidate)
-            improved = 0.99 * self.cost(candidate)  # A round that gains less than 1% is the last round.
+            improved = 0.99 * self.cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
             for propose, max_cost in proposals:
                 if improved < self.cost(candidate) < max_cost:
                     candidate = self._accept(candidate, propose(candidate))
@@ -321,13 +322,13 @@ class Search:
         levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
         same_frames: list[Changes] = []
-        # A periodic window is a window with one more sample, whose last value is usually 0.
+        # A periodic window equals a Kaldi window that is one sample longer, whose last value is usually 0.
         if candidate.window == "periodic":
             usual: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
             same_frames = [changes for changes in usual if candidate.change(changes).size == candidate.size + 1]
-        # Removal of the whole recording's DC offset changes only frames at the edges if each frame's offset is removed.
+        # Removing the DC offset of the whole recording changes only edge frames if each frame's offset is also removed.
         parts: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
-        # Options are tried twice, because one option may depend on another.
+        # Options are tried twice, because an option may only return to its default after another option has.
         for changes in [*same_shape, *same_frames, *plain, *plain, *parts, levels]:
             other = candidate.change(changes)
             limit = max(1.02 * self.cost(candidate), THRESHOLDS.explained)
@@ -347,7 +348,7 @@ class Search:
             yield changes
         if has_option(candidate.kind, "low_freq") and before < THRESHOLDS.unlike:
             moved = self.refine(candidate, EDGES)
-            if self.cost(moved) < 0.5 * best:  # Numbers with many digits explain a little of anything.
+            if self.cost(moved) < 0.5 * best:  # Fitted edges always gain a little, so they must halve the cost.
                 yield {name: moved.value(name) for name in ("mel", *EDGES)}
 
     def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:
@@ -414,13 +415,13 @@ class Search:
             return
         rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
         left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
-        bend = np.minimum(left - 2 * middle + right, -1e-9)  # The curvature of a parabola through three correlations.
+        bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
         step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
         centers = convert_to_hertz(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
         highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
             values = convert_to_mel(centers, is_slaney)
-            # The line is fitted by the Theil-Sen estimator, which tolerates columns with a wrong center.
+            # Fit the line by the Theil-Sen estimator, because it tolerates columns with a wrong center.
             before, after = np.triu_indices(len(places), 1)
             slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
             first = np.median(values - slope * places)
@@ -463,7 +464,7 @@ class Search:
                      for part in (1, 0.5, 0.25)]  # fmt: skip
             best = self.best((best, *map(best.change, parts)))
         limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
-        # Among numbers that explain the array about equally well, the number with the fewest digits is the likeliest.
+        # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
         for name in names:
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.cost(other) <= limit), best)
@@ -517,14 +518,14 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
             yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
-        if candidate.padding in ("", "inside", "zeros"):  # Other frames keep their centers with another length.
+        if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
             moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
             yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
     whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
     yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
-    if has_option(kind, "low_freq"):  # Wrong edges may have imitated a mel scale or a warp factor.
+    if has_option(kind, "low_freq"):  # Wrong edges can compensate for a wrong mel scale or warp factor.
         others: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
         others += [{"warp": warp} for warp in list_values("warp")[1:]]
         for low, changes in itertools.product((20.0, 0.0), others):
@@ -536,7 +537,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
                 yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
             yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
             yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
-            if candidate.source.plain is not None:  # Noise may have imitated an added number.
+            if candidate.source.plain is not None:  # Noise may stand for an added constant, so try constants alone.
                 without = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
                 yield from (without | {"added": added} for added in list_values("added"))
             if kind == "mfcc":

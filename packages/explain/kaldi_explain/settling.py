@@ -23,10 +23,10 @@ from kaldi_explain.sources import ZEROS, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
-# Attributes that change only the level of energies. For rounded numbers, a level is hard to distinguish from the
-# numbers of a map. It therefore counts for more words.
+# Attributes that change only the level of energies. In a rounded array, the effect of such an attribute can hardly be
+# told from the slope or offset of a map, so the attribute counts as three words of an answer.
 LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
-# Shapes of filters that differ only in the height of the triangles.
+# Maps a shape of filters to the shapes that differ from it at most in the height of the triangles.
 SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 
@@ -82,7 +82,7 @@ class Settled:
         mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
         mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
         variance = target.var(0)
-        is_varying = variance > 1e-9 * variance.max()  # The other columns are constant except for rounding errors.
+        is_varying = variance > 1e-9 * variance.max()  # Other columns vary only by rounding errors.
         error = ((mapped - target) ** 2).mean(0)[is_varying] / variance[is_varying]
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
@@ -123,7 +123,7 @@ class Settling:
             _list_edges,
         ]
         for step in steps:
-            # Zeros after the audio may give the rows that are still missing.
+            # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
             is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
             if is_whole and best.fit.words < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
@@ -193,21 +193,21 @@ class Settling:
             quiet = features < plain.compute_noise_features()
             columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
             marked[: len(inside)][inside] = quiet[:, loud].any(1)
-            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too few cells would remain to compare.
+            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too few cells would be left for a comparison.
                 return self.sheet
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
         silent = features < math.log(1e-30)
-        # The energy of a filter without a bin of the FFT is the floor.
+        # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
         columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
-        # Rows of silence all have the same values. A row with other values was masked, and is not compared.
+        # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
         if marked.any():
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
     def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations that change only the scale or offset of columns: floors, scales, DCTs, lifters."""
-        if self.sheet.arrangement.taps:  # Deltas do not depend on the level of the audio.
+        if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
             return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
@@ -237,7 +237,7 @@ class Settling:
         power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
-        # A number added to powers changes magnitudes near a floor.
+        # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
         roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
         yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                     for (scale, floor), root in itertools.product(known, roots))  # fmt: skip
@@ -257,10 +257,11 @@ class Settling:
         is_lowest = find_floored_cells(values)
         columns = self.sheet.own_columns & is_lowest.any(0)
         columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
-        if not columns.any():  # The smallest number of the array may still be at a floor.
+        if not columns.any():  # A single cell, the smallest one, may be at the floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
-        # A column with a known slope reaches the floor exactly. A filter without a bin has no slope.
+        # A column's line converts the floor to the scale of the log energies. A known slope makes the result exact. A
+        # filter without an FFT bin is constant, so it has no slope and is left out.
         log_floors = []
         for column in np.flatnonzero(columns):
             own = ~is_lowest[:, column]
@@ -282,7 +283,7 @@ class Settling:
         lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
         bases = [candidate]
         if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
-            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 comes last, without HTK's factor.
+            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 is last, but without HTK's factor of sqrt(2).
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
             for dct in list_values("dct") if is_mfcc and base.order is None else ("kaldi",):
@@ -336,7 +337,7 @@ def fit_map(
     except KaldiCompatError:
         return None
     features = arrangement.apply(plain)
-    if not arrangement.words:  # Other columns may belong to another feature.
+    if not arrangement.words:  # The remaining columns may belong to another feature.
         values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
         return None
@@ -352,7 +353,7 @@ def fit_map(
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
-    # The means of frames differ from those of stacked frames, so also try a normalization before stacking.
+    # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
@@ -418,7 +419,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     slope, offset = fits.fit_line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
     features[settled.frame :][: len(mapped)] = mapped
-    if settled.rounding:  # The rounding explains all differences of these cells.
+    if settled.rounding:  # Rounding explains all differences of the compared cells.
         features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],

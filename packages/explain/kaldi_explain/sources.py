@@ -17,8 +17,8 @@ from kaldi_explain.other_libraries import Resampler, list_resamplers, resample_a
 from kaldi_explain.thresholds import THRESHOLDS
 
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)  # Usual sampling rates in Hz.
-SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
-GAINS = (1, 2, 4, 8, 10)  # Factors of samples that were clipped to 16 bits after the multiplication.
+SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)  # Usual factors of speed perturbation.
+GAINS = (1, 2, 4, 8, 10)  # Factors by which samples may have been multiplied before they were clipped to 16 bits.
 ZEROS = "zeros after it"
 
 
@@ -69,7 +69,7 @@ class AudioSource:
 
     @property
     def is_resampled(self) -> bool:
-        """Return True if the recording has another sampling rate."""
+        """Return True if this audio was resampled from the recording."""
         return "resampled" in self.words
 
     def with_other_rounding(self) -> AudioSource:
@@ -114,10 +114,10 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     """
     try:
         recording = np.asarray(audio)
-    # NumPy refuses nested lists of unequal lengths, and torch refuses tensors with gradients, of bfloat16 or on a GPU.
+    # NumPy cannot convert nested lists of unequal lengths, nor tensors with gradients, of bfloat16 or on a GPU.
     except (ValueError, RuntimeError, TypeError) as error:
         raise AudioError(
-            "audio must be an array of numbers of shape (T,) or (channels, T), whose channels have the same length "
+            "cannot convert the audio to an array (T,) or (channels, T) of numbers: pass channels of the same length "
             f"({error})"
         ) from None
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
@@ -126,12 +126,12 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
         raise AudioError(
-            f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass "
+            f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass an array "
             "(channels, T), not (T, channels)"
         )
     if recording.shape[-1] < 0.025 * rate:
         raise AudioError(
-            f"the audio has {recording.shape[-1]} samples, less than a frame of 25 ms: pass a longer recording"
+            f"the audio has {recording.shape[-1]} samples, which is less than a frame of 25 ms: pass longer audio"
         )
     if not np.isfinite(recording).all():
         raise AudioError("the audio holds NaN or infinity: pass finite samples")

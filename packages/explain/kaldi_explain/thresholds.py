@@ -15,86 +15,115 @@ class Thresholds:
     """
 
     # Values that limit the time of an answer.
-    seconds: float = 5.0  # Upper bound in seconds of processor time. The documentation promises it.
-    # Work that takes a second of the budget. One core of a machine with three times as many processes as cores did
-    # 1.26e6 to 1.9e6 units in a second.
+    seconds: float = 5.0  # Largest processor time of an answer in seconds. The documentation promises this limit.
+    # Units of work that count as one second of the budget. One core of a machine with three times as many processes as
+    # cores did 1.26e6 to 1.9e6 units in a second, so counted work usually ends the search before the clock does.
     units_per_second: float = 1.1e6
 
     # Costs of candidates, which decide what the search does next.
-    explained: float = 5e-5  # Below, only rounding is left to explain.
-    near: float = 1e-2  # Below, only floors, paddings and the form of the logarithm may still be wrong.
-    close: float = 0.05  # Below, few options are wrong. They may imitate one another, so they are changed together.
-    partial: float = 0.1  # Below, the kind of feature is certain. Also the largest share that an explanation leaves.
-    sliding: float = 0.25  # Below, changes in time fit, so means of sliding windows may have been subtracted.
-    other_audio: float = 0.3  # Above, another recording or rate is more likely than wrong options.
-    other_rate: float = 0.55  # Below, audio at another rate is searched with all options.
-    unlike: float = 0.7  # Above, a candidate resembles the array too little to be changed option by option.
-    hopeless: float = 0.85  # Above, the array is not a feature of this audio.
-    cost_of_step: float = 0.05  # A processing step must reduce the residual by this share to be part of the answer.
-    incomparable: float = 2.0  # Cost of candidates that cannot be compared with the array. Larger than any other cost.
+    explained: float = 5e-5  # A candidate with a smaller cost differs from the array only by rounding.
+    near: float = 1e-2  # Below this cost, only floors, paddings and the form of the logarithm may still be wrong.
+    # Below this cost, few options are wrong. A wrong option may compensate for another wrong option, so options are
+    # changed together.
+    close: float = 0.05
+    # Below this cost, the kind of feature is certain. Also the largest cost that an explanation may leave.
+    partial: float = 0.1
+    # Largest cost of the changes from row to row for which the means of sliding windows are tried. These means hardly
+    # affect the changes.
+    sliding: float = 0.25
+    other_audio: float = 0.3  # Above this cost, another recording or sampling rate is likelier than wrong options.
+    other_rate: float = 0.55  # Below this cost, all options are tried with audio that was resampled to another rate.
+    # Above this cost, a candidate resembles the array too little for changes of single options to help.
+    unlike: float = 0.7
+    hopeless: float = 0.85  # If all candidates cost more, the array is not a feature of this audio.
+    # Share by which each processing step increases a residual, so that a step without a gain is not part of the answer.
+    cost_of_step: float = 0.05
+    incomparable: float = 2.0  # Cost of a candidate that cannot be compared with the array. Larger than any real cost.
 
-    # Improvements, as the largest share of the old cost that the new cost may have.
+    # Largest ratios of the new cost to the old cost for which a change counts as an improvement.
     better: float = 0.8  # Rare causes, such as noise and other rates, must explain a fifth of the cost.
-    much_better: float = 0.45  # Early in the search, a rate or a part of the columns must explain more than half.
+    # Early in the search, another rate or a part of the columns must explain more than half of the cost.
+    much_better: float = 0.45
 
     # Smallest scores of a timing, which assigns a time to each row. The score is the share, from 0 to 1, of the array's
     # variance that the energies of the audio explain.
-    likely: float = 0.4  # Above, the array probably belongs to this audio.
-    # Above, the times of the rows are certain. Also the smallest share of the best score that makes a timing likely.
+    likely: float = 0.4  # Above this score, the array probably belongs to this audio.
+    # Above this score, the times of the rows are certain. Also the smallest ratio of a likely timing's score to the
+    # best score.
     certain: float = 0.6
 
     # Sizes that bound the work. Larger sizes need more time or memory, and smaller sizes may miss a cause.
-    rows: int = 96  # Rows that a cost compares, in blocks of neighbors. The loudest rows are added.
-    settled_rows: int = 3000  # Rows on which variations are compared. The best variation is fitted to all rows.
-    arrangement_rows: int = 300  # Rows that show how features are arranged, for example stacked.
+    rows: int = 96  # Number of rows, in blocks of neighbors, from which a cost is computed. The loudest rows are added.
+    # Number of rows on which variations are compared. The best variation is fitted to all rows.
+    settled_rows: int = 3000
+    arrangement_rows: int = 300  # Number of rows that show how features are arranged, such as stacked frames.
     columns: int = 9000  # Largest number of columns. Wider arrays are not features.
     starts: int = 5  # Number of candidates with which the search begins.
     descents: int = 3  # Number of best candidates whose options are changed one by one.
-    mistakes: int = 6  # Number of likely mistakes in reading the audio, such as swapped bytes, that are searched.
-    spectra: int = 300  # Spectra in memory. Many candidates share a spectrum.
-    frames: int = 4096  # Frames that are computed at once, so that spectra of an hour fit into memory.
-    channels: int = 32  # Largest number of channels. More channels are samples with the axes swapped.
-    searched_frames: int = 32  # Wrong frames that are compared with all frames of the features, to find copied frames.
-    searches: int = 12  # Vectors of conform that are explained. Other vectors are compared with the causes of these.
-    fruitless_searches: int = 3  # Searches without a result after which conform gives up on a program.
-    narrow_filters: int = 60  # Narrow filters, evenly spaced in mel, that measure the centers of columns.
-    clipped_seconds: float = 120.0  # Longest audio whose level of clipping is searched. Each trial clips all samples.
+    mistakes: int = 6  # Number of likely mistakes in reading the audio, such as swapped bytes, that are tried.
+    spectra: int = 300  # Number of spectra that are kept in memory, because many candidates share a spectrum.
+    frames: int = 4096  # Number of frames that are computed at once, so that an hour of audio fits into memory.
+    channels: int = 32  # Largest number of channels. An array with more channels probably has its axes swapped.
+    # Number of wrong frames that are compared with all frames of the features, to find out whether they are copies.
+    searched_frames: int = 32
+    # Number of wrong vectors of conform for which a cause is searched for. All other wrong vectors are only compared
+    # with the causes that are known.
+    searches: int = 12
+    # Number of searches without a result after which conform stops searching for causes in the results of a program.
+    fruitless_searches: int = 3
+    # Number of narrow filters, evenly spaced in mel, that measure the center frequencies of the array's columns.
+    narrow_filters: int = 60
+    # Longest audio in seconds for which clipping is tried, because each trial clips all samples.
+    clipped_seconds: float = 120.0
 
-    # Frames.
-    block: int = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.
-    around: int = 4096  # Samples that are added at each end of the audio, for frames that reach beyond it.
-    components: int = 4  # Principal components of an array that are compared with bands of the audio.
-    margin: int = 8  # Frames that an array may begin before the audio, or end after it.
-    timing_rows: int = 12  # With fewer rows, anything correlates with the audio.
-    stack: int = 16  # Largest number of frames that one row stacks.
-    near_frames: int = 8  # Distance within which the frames after a missing or inserted frame are searched.
-    run: int = 3  # Successive shifted frames, up to an end of the array, that show that frames are missing or added.
-    shift: int = 4  # Frames that a result of conform may have before Kaldi's first frame, or lack.
-    few_frames: int = 5  # With fewer frames, almost any step would fit a result of conform.
-    # With fewer frames, steps after the features do not count as a cause in conform, because one fitted number for each
-    # column could map any features to any result.
+    # Numbers of rows, frames and samples.
+    block: int = 8  # Number of neighboring rows in a block, which shows the changes from row to row as well.
+    around: int = 4096  # Number of samples added at each end of the audio, for frames that reach beyond it.
+    components: int = 4  # Number of principal components of an array that are compared with bands of the audio.
+    margin: int = 8  # Number of frames by which an array may begin before the audio or end after it.
+    timing_rows: int = 12  # Smallest number of rows for a timing, because fewer rows correlate with any audio.
+    stack: int = 16  # Largest number of frames that one row of an array may stack.
+    # Largest distance, in frames, from a wrong frame to the equal frame of the features that is searched for. A missing
+    # or inserted frame shifts all later frames.
+    near_frames: int = 8
+    # Smallest number of successive shifted frames, up to an end of the array, that show a missing or inserted frame.
+    run: int = 3
+    shift: int = 4  # Largest number of frames by which a result of conform may begin earlier or later than Kaldi's.
+    few_frames: int = 5  # Smallest number of frames of a result of conform, because almost any step fits fewer frames.
+    # Smallest number of frames for which steps after the features count as a cause in conform. With fewer frames, one
+    # fitted number for each column could map any features to any result.
     free_frames: int = 20
 
     # Properties of the numbers of an array.
-    same: float = 2e-3  # Cost of columns that differ only by the rounding of single precision.
-    alike: float = 0.7  # Above this correlation, two columns may be the same column of neighboring, stacked frames.
-    local: float = 0.6  # Above this correlation with a narrow filter, a column is the energy of a filter.
-    distinct_values: int = 16  # Features have more distinct values than labels, masks and decisions.
-    coarse: float = 0.1  # Largest rounding of stored numbers, as a share of their spread.
-    limit_cells: int = 3  # Number of equal extreme values from which this value is a limit, such as a floor.
-    floored_column: float = 0.8  # Largest share of a column at its floor if the column is compared.
+    same: float = 2e-3  # Largest cost of columns that differ only by the rounding of single precision.
+    # Smallest correlation of two columns that may be the same column of neighboring frames in a row.
+    alike: float = 0.7
+    # Smallest correlation of a column with the energies of a narrow filter that shows the column's center frequency.
+    local: float = 0.6
+    # Smallest number of distinct values of features. Labels, masks and decisions have fewer distinct values.
+    distinct_values: int = 16
+    coarse: float = 0.1  # Largest rounding of stored numbers, as a share of the median deviation of the columns.
+    # Smallest number of cells with the extreme value of an array for which the value is a limit, such as a floor.
+    limit_cells: int = 3
+    floored_column: float = 0.8  # Largest share of a column's cells at a limit for which the column is compared.
 
     # Differences that count as explained.
-    tolerance: float = 1e-3  # Default of the argument ``tolerance`` of explain, in units of the features.
-    outlier: float = 30.0  # Factor of the tolerance that a few values may reach.
-    few_cells: float = 0.1  # Largest share of cells that may differ if all other cells are mapped exactly.
-    few_places: float = 0.25  # Share of wrong values that makes a frame wrong, and largest share of wrong frames named.
-    named: int = 4  # Number of single values, or of copies of frames, that an answer names.
-    resampled: float = 5.0  # Factor of the tolerance for resampled audio, as some filters are known by their output.
-    own_rounding: float = 8.0  # Largest ratio of another implementation's rounding error to kaldi-compat's own.
-    recognized: float = 0.01  # Relative error within which a slope or a pitch is recognized.
-    floor_error: float = 0.02  # Error of a floor's logarithm within which the floor is recognized.
-    free_cells: int = 20  # Explained cells, in excess of fitted numbers, from which chance cannot be the cause.
+    tolerance: float = 1e-3  # Default of the argument ``tolerance`` of explain, in the units of the features.
+    outlier: float = 30.0  # Number of tolerances by which a few values may differ.
+    # Largest share of values that may differ by more than the tolerance if all other values agree within it.
+    few_cells: float = 0.1
+    # Share of wrong values above which a whole frame or column counts as wrong. Also the largest share of frames or
+    # columns that an answer names as the only places of differences.
+    few_places: float = 0.25
+    named: int = 4  # Largest number of single values, or of copies of frames, that an answer names.
+    # Factor of the tolerance for resampled audio, because some resampling filters are estimated from their output.
+    resampled: float = 5.0
+    own_rounding: float = 8.0  # Largest ratio of another implementation's rounding errors to those of kaldi-compat.
+    # Largest relative error of a slope that is recognized. For pitch and means, it is a share of a column's deviation.
+    recognized: float = 0.01
+    floor_error: float = 0.02  # Largest error of the natural logarithm of a floor that is recognized.
+    # Smallest number of explained cells, minus the number of fitted numbers, that chance cannot explain.
+    free_cells: int = 20
 
 
 THRESHOLDS = Thresholds()

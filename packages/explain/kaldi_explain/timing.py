@@ -16,7 +16,7 @@ from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
-# Usual shifts: common shifts in milliseconds, shifts in samples, and rare shifts in milliseconds.
+# Usual frame shifts: common shifts in milliseconds, shifts in samples, and rare shifts in milliseconds.
 SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
     (10.0, 12.5, 5.0),
     (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
@@ -48,7 +48,7 @@ class Pattern:
         places = np.flatnonzero(rows)
         self.begin, end = int(places[0]), int(places[-1]) + 1
         self.rows = rows[self.begin : end]
-        # Possible numbers of rows of the audio. Silence at the end may be masked in the array.
+        # Numbers of rows that the whole audio may have. `self.rows` may lack masked rows of silence at the end.
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
         self.components = compute_components(target[self.begin : end], self.rows)
 
@@ -81,7 +81,7 @@ class Pattern:
             timings = [*timings[:2], *[timing for timing in timings[2:] if excess(timing.shift / stride) <= 2][:2]]
         else:
             exact = [timing for timing in timings if excess(timing.shift / stride) <= 1][:3]
-            # The whole audio remains possible even if the correlation is low.
+            # The array may cover the whole audio even if the correlation is low, so keep these timings.
             from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
@@ -104,7 +104,7 @@ class Pattern:
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
         bands_of_steps = _decorrelate(energies, max(1, round(shift / step)))
-        independent = min(1.0, shift / (0.0125 * source.rate))  # Frames nearer than 12.5 ms are alike.
+        independent = min(1.0, shift / (0.0125 * source.rate))  # Frames less than 12.5 ms apart depend on each other.
         count, timings, apart = len(self.rows), list[Timing](), 3
         total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
         lags = np.arange(total - count + 1)
@@ -115,7 +115,7 @@ class Pattern:
             bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
             inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
-            # Every frame of delay makes the whole audio 2% less likely.
+            # An array of the whole audio rarely begins late or early, so each frame of shift costs 2% of the score.
             scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
             for _ in range(6):
                 lag = int(scores.argmax())
@@ -156,14 +156,14 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
-    # Without clipping, silence would dominate the variance.
+    # Clip to the range of 90% of the values, because silence would otherwise dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
     chosen = values[rows]
     mean, deviation = chosen.mean(0), chosen.std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
-    if sample.shape[1] > 600:  # The principal components of more columns take too long to compute.
+    if sample.shape[1] > 600:  # Principal components of more columns take too long.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
     _, directions = np.linalg.eigh(sample.T @ sample)

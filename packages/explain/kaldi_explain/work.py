@@ -52,7 +52,7 @@ class Budget:
 
     def is_settling_over(self) -> bool:
         """Return True if the reserve for settling is used up."""
-        self._calls = -1  # Read the clock every time, because these calls are rare and the steps between them are slow.
+        self._calls = -1  # Let _read read the clock, because a slow step lies between two calls of this method.
         return self._read() > self._end_of_settling
 
     def limit(self, computations: Iterable[Item]) -> Iterator[Item]:

@@ -960,11 +960,11 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert "is a recording: pass the features first, and the recording second" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
     assert (
-        f"a.scp is not one matrix: if the file is a table, append a key, {tmp_path}/a.scp:KEY"
+        f"a.scp is not a single matrix: if the file is a table, append a key, {tmp_path}/a.scp:KEY"
         in capsys.readouterr().err
     )
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
-    assert "a.scp is not one wave: if the file is a table, pass one of the wave files" in capsys.readouterr().err
+    assert "a.scp is not a single wave: if the file is a table, pass one of the wave files" in capsys.readouterr().err
     with io_ark.writer(f"ark,t:{tmp_path}/table.txt") as writer:
         writer["utt"] = MADE
     assert explain_main([f"{tmp_path}/table.txt", str(WAV)]) == 255
@@ -1001,12 +1001,12 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
     assert "hamming" in str(explain(MADE, str(WAV)))
     assert str(explain(str(tmp_path / "a.npz"), str(tmp_path / "a.npy"))) == "equal: largest difference 0"
     np.savez(tmp_path / "b.npz", first=MADE, second=MADE)
-    with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\), none of them 'features': save"):
+    with pytest.raises(FeatureError, match=r"has no array 'features', and has 2 other arrays \(first, second\): save"):
         explain(tmp_path / "b.npz", WAV)
     np.savez(tmp_path / "pair.npz", samples=SAMPLES, features=MADE)  # A file of kaldi-compat frontend check.
     assert "hamming" in str(explain(tmp_path / "pair.npz", WAV))
     np.savez(tmp_path / "c.npz")
-    with pytest.raises(FeatureError, match=r"holds 0 arrays, none of them 'features': save"):
+    with pytest.raises(FeatureError, match=r"has no array 'features': save"):
         explain(tmp_path / "c.npz", WAV)
 
 
@@ -1017,9 +1017,9 @@ def test_samples_in_place_of_features_are_refused_with_an_example(arguments: tup
 
 
 def test_nested_lists_of_unequal_lengths_are_refused() -> None:
-    with pytest.raises(FeatureError, match=r"features must be an array \(frames, dim\) of numbers: "):
+    with pytest.raises(FeatureError, match=r"cannot convert the features to an array \(frames, dim\) of numbers: "):
         explain([[1.0, 2.0], [3.0]], SAMPLES, 16000)
-    with pytest.raises(AudioError, match=r"audio must be an array of numbers of shape .*, whose channels"):
+    with pytest.raises(AudioError, match=r"cannot convert the audio to an array .*: pass channels of the same length"):
         explain(MADE, [[1.0, 2.0], [3.0]], 16000)
 
 

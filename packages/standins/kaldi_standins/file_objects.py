@@ -23,11 +23,13 @@ from io_ark.tables import keys
 Stream = IO[bytes] | IO[str]
 FileOrName = str | PathLike[str] | Stream
 
-# Bytes read ahead of a stream that cannot seek belong to the next call on that stream.
+# Sources of open streams that cannot seek. They are kept, because the bytes that a source has read ahead belong to the
+# next call on its stream.
 _sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
 
 
-# Streams to which a write failed or was interrupted. No entry after the incomplete entry could be read.
+# Streams to which a write failed or was interrupted. Further writes are refused, because no entry after the incomplete
+# entry could be read.
 _broken: WeakSet[Any] = WeakSet()
 
 
@@ -39,7 +41,7 @@ def check_whole(stream: Any) -> None:
 
 def mark_broken(stream: Any) -> None:
     """Make :func:`check_whole` raise for this stream from now on."""
-    with suppress(TypeError):  # The stream's class may not support weak references.
+    with suppress(TypeError):  # A set of weak references cannot hold every stream.
         _broken.add(stream)
 
 
@@ -100,7 +102,7 @@ def read_key(fd: Any) -> str | None:
         ArkError: the bytes are not the start of an entry.
     """
     ahead = fd.peek() if type(fd) is io.BufferedReader else b""
-    if b" " in ahead.lstrip():  # The file has the whole key in its buffer, so no source is needed.
+    if b" " in ahead.lstrip():  # The buffer has the whole key, so it can be read without a source.
         source: Source = BytesSource(ahead, name=name_of_stream(fd))
         key = keys.read_key(source)
         fd.read(source.tell())

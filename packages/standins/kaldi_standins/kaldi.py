@@ -22,7 +22,7 @@ from io_ark.tables.random_access import RandomAccessReader
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 
-# Kaldi's names of the kinds of objects, as in SequentialBaseFloatMatrixReader.
+# Maps the names of types in Kaldi's classes, such as SequentialBaseFloatMatrixReader, to kinds of objects.
 KINDS: dict[str, Kind] = {
     "BaseFloatMatrix": "matrix",
     "DoubleMatrix": "double-matrix",

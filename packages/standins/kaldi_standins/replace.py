@@ -70,7 +70,8 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
 PARTLY_REPLACED = ("torchaudio",)
 # Modules of a library in this tuple are loaded first. Then the names that the stand-in also has are replaced.
 OVERLAID = ("lhotse",)
-FILES = ("load", "save")  # Functions of torchaudio that need torchcodec since version 2.9.
+# Functions of torchaudio that need torchcodec since version 2.9. They are replaced if torchaudio cannot read files.
+FILES = ("load", "save")
 
 
 def install(*names: str) -> dict[str, str]:
@@ -164,13 +165,13 @@ class Finder:
         keeps_original = self._keeps_original(fullname)
         original = importlib.machinery.PathFinder.find_spec(fullname, path) if keeps_original else None
         if original is not None:
-            # An overlaid library needs to be loaded before its stand-in, which `_exists` would import.
+            # An overlaid library has to be loaded before its stand-in, which `_exists` would import.
             if original.loader is not None and (_is_overlaid(fullname) or _exists(ours)):
                 completed: Any = _Completed(original.loader, ours)
                 original.loader = completed
             return original
         if not _exists(ours):
-            if keeps_original:  # The installed library may lack an optional module.
+            if keeps_original:  # An optional module of the original may be missing.
                 return None
             library = fullname.partition(".")[0]
             message = f"kaldi_compat's stand-in for {library} has no module {fullname}: run without the stand-in"
@@ -216,7 +217,7 @@ class Finder:
     def _keeps_original(self, fullname: str) -> bool:
         """Return True if a module of an installed library stays. The stand-in may then add or replace names in it."""
         parent = fullname.rpartition(".")[0]
-        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent package is a stand-in.
+        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The whole parent package was replaced.
             return False
         if fullname in PARTLY_REPLACED or _is_overlaid(fullname):
             return True
@@ -239,7 +240,7 @@ class _Alias:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # Restored, because the import system has overwritten it.
+        module.__spec__ = self._spec  # Restore the value that the import system overwrote.
 
 
 class _Completed:
@@ -257,7 +258,7 @@ class _Completed:
     def exec_module(self, module: ModuleType) -> None:
         try:
             self._loader.exec_module(module)
-        except OSError as error:  # The library's C code was built for another version of torch.
+        except OSError as error:  # The library's C code does not fit the installed torch.
             library, torch = module.__name__.partition(".")[0], _get_version("torch")
             raise ImportError(
                 f"{library} {_get_version(library)} cannot be imported with torch {torch}: {_shorten_error(error)}; "
@@ -269,8 +270,8 @@ class _Completed:
 def _complete(module: ModuleType, ours: str) -> None:
     """Set names of an original module to the values that they have in the stand-in's module ``ours``.
 
-    The names are those that the original lacks. In lhotse, where the stand-in replaces classes, they are the names that
-    the original has. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
+    Only names that the original lacks are set. In lhotse, where the stand-in replaces classes, only names that the
+    original has are set. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
     """
     source = importlib.import_module(ours)
     with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.
@@ -301,7 +302,7 @@ def find_audio_problem() -> str:
 
 def _get_version(library: str) -> str:
     """Return the version of an installed library, or an empty string."""
-    import importlib.metadata  # Imported late, because the import takes 10 ms and only torchaudio needs it.
+    import importlib.metadata  # Imported here, because it takes 10 ms and only torchaudio needs it.
 
     try:
         return importlib.metadata.version(library)
@@ -357,4 +358,4 @@ def main(arguments: Sequence[str]) -> NoReturn:
         os.execvpe((program or command)[0], [*program, *command], {**os.environ, **make_environment(names)})
     except OSError as error:
         print(f"kaldi_standins: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
-        sys.exit(127)  # The status of a shell for a command that cannot be run.
+        sys.exit(127)  # A shell has this status if a command cannot be run.

@@ -22,7 +22,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Tuple, TypeVar  # noqa: F401, UP035  public code imports Tuple from here
+from typing import Any, Tuple, TypeVar  # noqa: F401, UP035  Public code imports Tuple from here.
 
 import numpy as np
 import torch
@@ -77,7 +77,8 @@ Waveform = Tensor | Sequence[Tensor]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-# torchaudio accepts floats of integer value, such as num_mel_bins=80.0, and any value as a flag, such as use_energy=1.
+# Types to which options are converted, because torchaudio accepts floats for integers, such as num_mel_bins=80.0, and
+# any value for a flag, such as use_energy=1.
 _TYPES = {
     field.name: type(field.default)
     for options in (FbankOptions, MfccOptions, PlpOptions)
@@ -88,9 +89,9 @@ _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "pl
 
 @functools.lru_cache(maxsize=64)
 def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
-    """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
-    # Created in a new thread, outside of the caller's inference mode, gradients, tracing and transforms, because later
-    # calls in other modes use the same constants.
+    """Return a feature. It is cached, because creating it takes longer than computing a short utterance."""
+    # Create the module in a new thread, outside of the caller's inference mode, gradients, tracing and transforms,
+    # because later calls in other modes use the same module and its constants.
     with ThreadPoolExecutor(1) as thread:
         module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
     module._warns_of_scale = False  # As in torchaudio, audio may be on any scale.
@@ -108,7 +109,7 @@ def _set_sizes(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("frame_length", "frame_shift"):
         length = plain.get(name)
         if isinstance(length, (int, float)) and isinstance(rate, (int, float)) and 0 < rate * length < math.inf:
-            # torchaudio multiplies a tensor in the precision of the tensor.
+            # If an option is a tensor, torchaudio multiplies in the tensor's precision, which may change the size.
             samples = int(options.get("sample_frequency", 16000.0) * options[name] * MILLISECONDS_TO_SECONDS)
             if samples != int(as_float32(rate) * 0.001 * as_float32(length)):
                 plain[name] = (samples + 0.25) * 1000.0 / rate
@@ -123,8 +124,8 @@ _compiled = _Compiled()
 _names: dict[Any, str] = {}
 
 
-def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` that computes this feature. Create a missing attribute."""
+def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
+    """Return the name of the attribute of ``_compiled`` that holds this feature's module. Add a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -139,7 +140,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
 # torch.compile runs this function while it compiles, instead of tracing it. A compiler's constant cannot be a module,
 # so the function returns a name. torch.compiler.assume_constant_result would set the same mark, but it imports the
 # compiler, which takes a second.
-_name_in_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_register_compiled_module._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _make_constant(value: Any) -> Any:
@@ -172,7 +173,8 @@ def _compute(
         return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _check_list_of_tensors(waveform)]
     if waveform.ndim not in (2, 3):
         raise WaveformError(
-            f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
+            f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}: for one "
+            "channel, pass waveform.unsqueeze(0)"
         )
     is_compiled = ask_compiler(torch, "is_dynamo_compiling")
     if is_compiled:
@@ -191,10 +193,10 @@ def _compute(
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
-    # The utterances of a batch have the same length, so no padding enters the mean.
+    # The utterances of a batch have the same length, so the mean that is subtracted contains no padding.
     features: Tensor
     if is_compiled:
-        name = _name_in_compiled(feature, samples.device, _make_constant(vtln_warp), **options)
+        name = _register_compiled_module(feature, samples.device, _make_constant(vtln_warp), **options)
         features = getattr(_compiled, name)(samples)
     else:
         features = _get_module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)
@@ -226,7 +228,7 @@ def _let_compute(function: F) -> F:
 
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:
-        function(*arguments, **named)  # Raises Python's TypeError for arguments that the function does not have.
+        function(*arguments, **named)  # Lets Python raise a TypeError for wrong arguments.
         return _compute(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
 
     return compute  # type: ignore[return-value]
@@ -265,7 +267,7 @@ def spectrogram(
         ``(frames, padded_window_size // 2 + 1)``. A batch gives ``(B, frames, ...)``, and a list gives a list.
 
     Raises:
-        WaveformError: the channel does not exist, or the waveform has another shape or is shorter than a frame.
+        WaveformError: the channel does not exist, the waveform has a wrong shape, or it is shorter than a frame.
         OptionError: the options are invalid in Kaldi.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape
@@ -427,7 +429,7 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
     Returns:
         (channels, ceil(T * new_freq / orig_freq)).
     """
-    from kaldi_standins.torchaudio_package.functional import resample  # Imported late, because it imports this module.
+    from kaldi_standins.torchaudio_package.functional import resample  # Imported here to avoid a cycle.
 
     return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
 

@@ -18,7 +18,7 @@ from kaldi_compat.torch.tensors import frames
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
-# Cached, because computing a window takes as long as the features of a second of audio.
+# Windows are cached, because computing a window takes as long as computing the features of a second of audio.
 _window = functools.lru_cache(maxsize=64)(tables.make_window)
 WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 
@@ -69,16 +69,16 @@ def _get_waveform_and_window_properties(
         AssertionError: the channel does not exist, or an option is out of range.
     """
     channel = max(channel, 0)
-    assert channel < len(waveform), f"channel {channel} does not exist: choose one of 0 to {len(waveform) - 1}"
+    assert channel < len(waveform), f"channel {channel} does not exist: pass a channel from 0 to {len(waveform) - 1}"
     samples = waveform[channel]
     shift = int(sample_frequency * frame_shift * MILLISECONDS_TO_SECONDS)
     size = int(sample_frequency * frame_length * MILLISECONDS_TO_SECONDS)
     padded = _next_power_of_2(size) if round_to_power_of_two else size
-    assert 2 <= size <= len(samples), f"a window of {size} samples must have from 2 to {len(samples)} samples"
-    assert shift > 0, "frame_shift must be at least one sample"
-    assert padded % 2 == 0, f"the padded window of {padded} samples must be even: change frame_length"
-    assert 0.0 <= preemphasis_coefficient <= 1.0, "preemphasis_coefficient must be from 0 to 1"
-    assert sample_frequency > 0, "sample_frequency must be positive"
+    assert 2 <= size <= len(samples), f"frame_length gives {size} samples, not from 2 to {len(samples)} samples"
+    assert shift > 0, f"frame_shift gives {shift} samples, but must give at least one sample"
+    assert padded % 2 == 0, f"the padded window has {padded} samples, but the number must be even: change frame_length"
+    assert 0.0 <= preemphasis_coefficient <= 1.0, "preemphasis_coefficient must lie within 0 to 1"
+    assert sample_frequency > 0, f"sample_frequency={sample_frequency} must be positive"
     return samples, shift, size, padded
 
 

@@ -36,7 +36,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     """Read the float matrices of an archive: tensors (rows, columns), float64 for stored float64 values, else float32.
 
     Args:
-        file_or_fd: the archive.
+        file_or_fd: name of the archive, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -61,7 +61,7 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     """Read the float vectors of an archive: tensors (elements,), float64 for stored float64 values, else float32.
 
     Args:
-        file_or_fd: the archive.
+        file_or_fd: name of the archive, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -86,7 +86,7 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     """Read the integer vectors of an archive (alignments): int32 tensors (elements,), or int64 for entries in text.
 
     Args:
-        file_or_fd: the archive.
+        file_or_fd: name of the archive, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 

@@ -60,7 +60,7 @@ def _to_arrays(raw_speech: Any) -> list[Any] | None:
 class _Extractor:
     """Mixin that computes the filter banks of all utterances of a call before the original requests the first one."""
 
-    dtype = torch.float32  # Type of the original's computation.
+    dtype = torch.float32  # Type of the numbers with which the original computes.
     takes_first_channel = False  # True if the original accepts audio (channels, T).
 
     def __call__(self, raw_speech: Any, *arguments: Any, device: Any = None, **keywords: Any) -> Any:
@@ -101,7 +101,7 @@ class _Extractor:
         features = next(computed)
         is_mono = np.ndim(waveform) == 1 or self.takes_first_channel
         if not is_mono or len(features) == 0 or np.asarray(waveform).dtype.kind != "f":
-            # The original refuses most of these waveforms, so its own code gives the result or the error.
+            # The original refuses most waveforms that are not mono, not floats or too short, so leave them to its code.
             return super()._extract_fbank_features(waveform, **parameters)  # type: ignore[misc]
         return features
 
@@ -189,5 +189,6 @@ def drop_in(extractor: Extractor) -> Extractor:
         raise OptionError(f"{type(extractor).__name__} has no stand-in: pass one of {', '.join(_CLASSES)}")
     settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
     replaced: Extractor = kind(**settings)
-    vars(replaced).update(vars(extractor))  # Phi-4-multimodal's frequencies are stored only in its mel filters.
+    # Also copy the mel filters, because only they contain Phi-4-multimodal's frequencies.
+    vars(replaced).update(vars(extractor))
     return replaced

@@ -209,8 +209,8 @@ def test_segments_are_a_mask_of_frames(tmp_path: Path) -> None:
     mask, key = kaldi_io.read_segments_as_bool_vec(f"{tmp_path}/segments", return_key=True)
     assert (mask.astype(int).tolist(), mask.dtype, key) == ([0, 0, 1, 1, 1, 0, 0, 1], np.bool_, "rec")
     np.testing.assert_array_equal(kaldi_io.read_segments_as_bool_vec(io.BytesIO(b"u rec 0 0.03\n")), [True] * 3)
-    for text, message in {"": "fewer than 4", "u r 0 x\n": "not a number", "u r 0 nan\n": "NaN or infinite",
-                          "u r 0 1\nv s 0 1\n": "2 recordings",
+    for text, message in {"": "no segments", "u r 0\n": "fewer than 4", "u r 0 x\n": "not a number",
+                          "u r 0 nan\n": "NaN or infinite", "u r 0 1\nv s 0 1\n": "2 recordings",
                           "u r 1 2\nv r 0 1\n": "decrease"}.items():  # fmt: skip
         (tmp_path / "segments").write_text(text)
         with pytest.raises(FormatError, match=message):

@@ -123,10 +123,10 @@ class UnknownMatrixHeader(FormatError):
     """A binary object that is not a float matrix."""
 
 
-# A gzipped file and its offset. A command that starts with "|" and ends in such a name does not match.
+# Matches the name of a gzipped file and an offset, but not a command that starts with "|" and ends in such a name.
 _GZIPPED = re.compile(r"([^|].*\.gz)(?::([0-9]+))?", re.DOTALL)
 
-# Prefixes that kaldi_io accepts before a name.
+# Matches a prefix that kaldi_io accepts before a name, such as "ark,t:".
 _PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
 
 
@@ -506,16 +506,16 @@ def read_segments_as_bool_vec(
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
-    if not fields or any(len(line) < 4 for line in fields):
+    if not fields:
+        raise FormatError("has no segments: write an utterance, a recording, begin and end on every line", file=name)
+    if any(len(line) < 4 for line in fields):
         raise FormatError(
-            "has no segments, or a line of fewer than 4 fields: write an utterance, a recording, begin and end on "
-            "every line",
-            file=name,
+            "has a line of fewer than 4 fields: write an utterance, a recording, begin and end on every line", file=name
         )
     recordings = {line[1] for line in fields}
     if len(recordings) > 1:
         raise FormatError(
-            f"has segments of {len(recordings)} recordings: split the file into one for each recording", file=name
+            f"has segments of {len(recordings)} recordings: write one segments file for each recording", file=name
         )
     try:
         seconds = np.array([line[2:4] for line in fields], np.float32)
@@ -537,7 +537,7 @@ def read_segments_as_bool_vec(
 # Public code imports the following private functions, for example WeSpeaker's and VBx's readers of PLDA models. These
 # readers parse the bytes around an object themselves, so the functions must not read beyond the object.
 
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # Number of bytes that are read at once.
 
 
 def _read_mat_binary(fd: Any) -> Array:

@@ -50,7 +50,7 @@ from kaldi_standins.kaldi_native_fbank.options import (
 from kaldi_standins.kaldi_native_fbank.pitch import OnlinePitch, compute_and_process_kaldi_pitch
 from kaldi_standins.kaldi_native_fbank.stft import IStft, Rfft, Stft, StftResult
 
-__version__ = "1.23.0"  # Version of kaldi-native-fbank that has these names.
+__version__ = "1.23.0"  # Version of kaldi-native-fbank whose names this package has.
 
 __all__ = [
     "CmvnAccumulator",

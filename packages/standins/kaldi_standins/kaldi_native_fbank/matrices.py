@@ -53,8 +53,8 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     """Return features (frames, dim) normalized by statistics (2, dim + 1).
 
     Raises:
-        FeatureError: the features are not a matrix, or the statistics have another dimension or lack the variances that
-            ``opts.norm_vars`` needs.
+        FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
+            variances that ``opts.norm_vars`` needs.
     """
     chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
@@ -90,7 +90,7 @@ class CmvnAccumulator:
         """Add features (frames, dim).
 
         Raises:
-            FeatureError: the features have another dimension.
+            FeatureError: the number of columns differs from that of the accumulated statistics.
         """
         self._add(compute_cmvn_stats(feats))
 
@@ -98,7 +98,7 @@ class CmvnAccumulator:
         """Add a frame (dim,) with a weight.
 
         Raises:
-            FeatureError: the frame has another dimension.
+            FeatureError: the frame does not have ``dim`` numbers, or the statistics have a different number of columns.
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
@@ -109,7 +109,7 @@ class CmvnAccumulator:
         """Add statistics (2, dim + 1).
 
         Raises:
-            FeatureError: the statistics have another dimension.
+            FeatureError: the number of columns differs from that of the accumulated statistics.
         """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
@@ -156,7 +156,7 @@ class FeatureTransform:
 
     def __init__(self, mat: npt.ArrayLike) -> None:
         self._matrix = np.array(mat, np.float32)
-        require(self._matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._matrix.shape}")
+        require(self._matrix.ndim == 2, f"a transform must be a matrix, not an array of shape {self._matrix.shape}")
 
     @staticmethod
     def read(filename: str) -> FeatureTransform:
@@ -188,7 +188,7 @@ class FeatureTransform:
         """Transform features (frames, dim).
 
         Raises:
-            FeatureError: the features have another dimension.
+            FeatureError: the features do not have ``input_dim`` columns, or one column less.
         """
         return np.asarray(apply_transform(_to_matrix(feats), self._matrix), np.float32)
 

@@ -56,7 +56,7 @@ class MelBanks:
         """Return mel energies (dim,) of a power spectrum (points // 2 + 1,).
 
         Raises:
-            AudioError: the array has another shape, or is not contiguous (a ValueError).
+            AudioError: the array does not have the shape (FFT bins,), or is not contiguous (a ValueError).
         """
         energies = np.asarray(fft_energies, np.float32)
         if not energies.flags.c_contiguous:

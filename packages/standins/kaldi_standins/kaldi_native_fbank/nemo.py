@@ -92,7 +92,7 @@ class OnlineNemoFbank:
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk has another sampling rate (a ValueError).
+            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
         samples = to_samples(waveform)

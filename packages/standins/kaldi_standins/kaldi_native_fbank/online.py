@@ -26,10 +26,13 @@ from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, m
 Samples = Sequence[float] | npt.NDArray[Any]
 
 NOTHING = np.empty(0, np.float32)
-# A chunk that completes one frame defers the computation until this many frames fill a SIMD vector, or a frame is read.
+# Number of waiting frames from which chunks that complete single frames are computed, because these frames fill a SIMD
+# vector. Reading a frame also computes all waiting frames.
 TOGETHER = 16
-LOUD = 1e20  # If every chunk has less energy, the energies of frames cannot overflow in single precision.
-# One generator for the process, because the original draws from the C library's rand().
+# Energy of a chunk (sum of the squares of its samples) from which features are checked for NaN. With less energy in all
+# chunks, the energies of frames cannot overflow in single precision.
+LOUD = 1e20
+# All objects of a process share one generator, because the original draws from the C library's rand().
 _noise = KaldiRandom()
 
 
@@ -44,7 +47,7 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
         try:
             pack_floats(waveform, packed)
             return packed
-        except (struct.error, OverflowError):  # A value has another type, or overflows float32.
+        except (struct.error, OverflowError):  # A value is not a number, or overflows float32.
             pass
     try:
         samples = np.asarray(waveform)
@@ -114,7 +117,7 @@ class OnlineFeature(FrameStore):
     def _start(self, opts: Any) -> None:
         """Prepare the computation with options of the right type."""
         self._plan: Plan = make_plan(opts)
-        self._at_once = self._plan.options.dither != 0  # Noise is drawn in order of chunks.
+        self._at_once = self._plan.options.dither != 0  # Never defer, because noise is drawn in order of chunks.
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
         self._shift = opts.frame_opts.frame_shift_ms
@@ -138,7 +141,7 @@ class OnlineFeature(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk has another sampling rate (a ValueError).
+            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
@@ -152,7 +155,7 @@ class OnlineFeature(FrameStore):
         try:
             samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):
-            # A value has another type or overflows float32: to_samples() converts it or refuses it.
+            # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:
@@ -177,7 +180,7 @@ class OnlineFeature(FrameStore):
                 "mel energy is nan, because samples are NaN, infinite or too large: pass samples within -32768 to 32767"
             )
         features = self._complete(features)
-        if len(features) == 1:  # append takes a third of the time of extend.
+        if len(features) == 1:  # For one frame, append takes a third of extend's time.
             self._frames.append(features[0])
         else:
             self._frames.extend(features)
@@ -237,12 +240,13 @@ class OnlineFbank(OnlineFeature):
         super()._start(opts)
         values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
-        self._unfinished = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
+        self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
         self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
         self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
 
     def _complete(self, features: Floats) -> Floats:
-        if self._unfinished:
+        """Floor the mel energies and take their logarithm, for options of which the plan leaves them linear."""
+        if self._has_linear_bins:
             bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(bins, np.float32(self._floor), out=bins)
             if self._log:

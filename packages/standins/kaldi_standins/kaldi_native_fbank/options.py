@@ -51,7 +51,7 @@ MelBanksOptions = _make_class(
     *make_fields(
         spectral.MelFeatureOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
-        num_mel_bins=25,  # The options of the features use 23.
+        num_mel_bins=25,  # The original's default. Options of features use 23.
     ),
     ("htk_mode", bool, False, "floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does"),
     ("is_librosa", bool, False, "librosa's filters, not Kaldi's; they are used with ``low_freq`` 0"),

@@ -86,7 +86,7 @@ class OnlinePitch(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk has another sampling rate (a ValueError).
+            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
         samples = to_samples(waveform)
@@ -105,7 +105,7 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         """Return the features (frames, dim) of all audio received so far."""
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
+        # Append an empty chunk, because the tracker learns that the audio has ended only after the last chunk.
         analysis = Analysis.from_audio(
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )

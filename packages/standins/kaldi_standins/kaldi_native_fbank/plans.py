@@ -61,10 +61,10 @@ def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Pl
     values["allow_empty_bins"] = values.get("is_librosa", False)
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
     if kind is RawAudioSamplesOptions:
-        # There is no FFT, so a frame may have an odd number of samples, which an FFT without padding refuses.
+        # Raw frames need no FFT, but a plan refuses an odd number of samples unless the FFT is padded.
         values |= {"energy_floor": 0.0, "round_to_power_of_two": True}
     elif values["htk_mode"] and kind is MfccOptions:
-        raise OptionError("htk_mode=True is supported for FbankOptions only: compute log-mel features")
+        raise OptionError("htk_mode=True is not supported with MfccOptions: set htk_mode=False, or use FbankOptions")
     plan = exact.make_plan(kind.convert(values))
     changes: dict[str, Any] = {}
     if window == "hann":
@@ -100,7 +100,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     Raises:
         OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
     """
-    require(size > 0, f"a window has at least one sample, not {size}")
+    require(size > 0, f"a window needs at least one sample, not {size}")
     return tables.make_window(check_window(name), size, blackman_coeff)
 
 

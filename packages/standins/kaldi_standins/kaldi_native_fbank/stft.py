@@ -16,8 +16,8 @@ from kaldi_standins.kaldi_native_fbank.online import Samples, to_samples
 from kaldi_standins.kaldi_native_fbank.options import StftConfig
 from kaldi_standins.kaldi_native_fbank.plans import make_window
 
-BLOCK_FRAMES = 256  # Spectra that are converted together, which bounds the memory.
-# Modes of numpy.pad by pad_mode. All other modes pad with zeros.
+BLOCK_FRAMES = 256  # Number of spectra that are converted at once, which bounds the memory.
+# Maps pad_mode to the mode of numpy.pad. Any other pad_mode adds zeros.
 PADDING: dict[str, Literal["reflect", "edge"]] = {
     "reflect": "reflect",
     "replicate": "edge",
@@ -49,7 +49,7 @@ class Rfft:
         """
         values = to_samples(d).astype(np.float64)
         if len(values) != self._n:
-            raise AudioError(f"expected n={self._n} numbers, not {len(values)}")
+            raise AudioError(f"expected n={self._n} numbers, not {len(values)}: pass one frame")
         if self._inverse:
             unpacked = np.zeros(self._n + 2)
             unpacked[: self._n] = values
@@ -103,7 +103,7 @@ class StftResult:
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
             shown = f"{len(self._real)} real and {len(self._imag)} imaginary parts"
-            raise AudioError(f"{self._num_frames} spectra have {size} complex numbers, not {shown}")
+            raise AudioError(f"num_frames={self._num_frames} needs {size} real and {size} imaginary parts, not {shown}")
         for first in range(0, size, BLOCK_FRAMES * bins):
             block = np.empty(min(BLOCK_FRAMES * bins, size - first), np.complex64)
             block.real, block.imag = (part[first : first + len(block)] for part in (self._real, self._imag))
@@ -150,7 +150,7 @@ def compute_spectra(
     shape = count if max_frames is None else min(count, max_frames), config.n_fft
     samples = np.ascontiguousarray(samples)
     frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
-    # In double precision, because NumPy's real transforms of float32 take seven times as long.
+    # Compute in double precision, because NumPy's real transforms of float32 take seven times as long.
     windowed = (frames * window).astype(np.float64, copy=False)
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)
 

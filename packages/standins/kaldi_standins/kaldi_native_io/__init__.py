@@ -36,7 +36,7 @@ from kaldi_standins.kaldi_native_io.values import (
     WaveInfo,
 )
 
-__version__ = "1.23.0"  # Version of kaldi_native_io that has these names.
+__version__ = "1.23.0"  # Version of kaldi_native_io whose names this package has.
 
 __all__ = [
     "CompressionMethod",

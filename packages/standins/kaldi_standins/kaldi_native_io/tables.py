@@ -74,7 +74,7 @@ class SequentialTableReader(Table):
             self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
             self._entries = self._table.entries()
             self._current = next(self._entries, None)
-        self._value: list[Any] = []  # Holds the current value after it has been loaded.
+        self._value: list[Any] = []  # Contains the current value once it has been loaded.
 
     @property
     def done(self) -> bool:

@@ -55,8 +55,8 @@ class _Array:
             values = np.empty((0,) * self._ndim) if array is None else as_array(array)
         self._values = np.array(values, self._dtype)
         if self._values.ndim != self._ndim:
-            dimensions = self._values.ndim
-            raise TableError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {dimensions}")
+            needed = f"{self._ndim} dimension{'s' * (self._ndim > 1)}"
+            raise TableError(f"{type(self).__name__} needs an array with {needed}, not with {self._values.ndim}")
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the array, which shares its memory with this object."""

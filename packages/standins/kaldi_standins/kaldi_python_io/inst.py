@@ -82,7 +82,8 @@ def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restric
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
         expected = f"{num_tokens - 1}" if num_tokens >= 2 else "at least 1"
         advice = "set num_tokens (-1 for any number)" if words else "add a value, or pass num_tokens=-1, restrict=False"
-        raise FormatError(f"has {len(words)} words after the key, not {expected}: {advice}", file=name, key=key)
+        count = f"{len(words)} word{'s' * (len(words) != 1)}"
+        raise FormatError(f"has {count} after the key, not {expected}: {advice}", file=name, key=key)
     return words[0] if num_tokens == 2 else words
 
 
@@ -118,7 +119,7 @@ class Reader:
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
             if not 0 <= index < len(self.index_keys):
-                raise KeyError(f"no line has the number {index}: the file has {len(self.index_keys)} lines, from 0 on")
+                raise KeyError(f"no line has the number {index}: {len(self.index_keys)} lines are numbered from 0")
             index = self.index_keys[index]
         if index not in self.index_dict:
             raise KeyError(f"no line has the key {index}: index_keys lists the keys")
@@ -316,7 +317,7 @@ class ArchiveWriter(Writer):
             obj: float32 or float64 array of one or two dimensions.
 
         Raises:
-            ArkError: the key is empty or invalid, the value has another type, or a file cannot be written.
+            ArkError: the key is empty or invalid, the value is not a vector or matrix, or a file cannot be written.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
         if not key:  # kaldi_io would write an object without a key.

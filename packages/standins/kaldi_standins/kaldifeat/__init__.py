@@ -40,7 +40,7 @@ from kaldi_standins.kaldifeat.options import (
 )
 from kaldi_standins.kaldifeat.whisper import WhisperMel, normalize
 
-__version__ = "1.25.5"  # Version of kaldifeat that has these names.
+__version__ = "1.25.5"  # Version of kaldifeat whose names this package has.
 
 __all__ = [
     "Fbank",
@@ -138,7 +138,7 @@ class OfflineFeature(nn.Module):
         super().__init__()
         self.opts = opts
         self.computer = _make_feature(self.feature_type, opts)
-        # The same feature for frames that are joined without overlap, which `compute` needs.
+        # The same feature with frames side by side, so that `compute` can pass separate frames as audio.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
         self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
         self._of_frames._trust_scale()

@@ -14,7 +14,7 @@ from kaldi_standins.kaldifeat.base import FeatureOptions, Options, WhisperOption
 from kaldi_standins.kaldifeat.whisper import WhisperMelOptions
 from kaldi_standins.named_options import make_fields, make_options_class
 
-# Descriptions that replace kaldi-compat's descriptions of options.
+# Descriptions of options, by kaldi-compat's names, where kaldi-compat's own descriptions do not hold.
 MEANINGS = {"max_feature_vectors": "number of frames that an online feature keeps; all if -1 or 0"}
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
 
@@ -48,7 +48,7 @@ MelBanksOptions = make_options_class(
     *make_fields(
         ours.MelFeatureOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
-        num_mel_bins=25,  # The options of the features use 23.
+        num_mel_bins=25,  # The original's default. Options of features use 23.
     ),
     ("htk_mode", bool, False, "drop the first FFT bin of the lowest mel bin, as HTK does if ``low_freq`` is not 0"),
 )

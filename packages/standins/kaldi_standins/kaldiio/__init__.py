@@ -17,7 +17,7 @@ from kaldi_standins.kaldiio.matio import (
 )
 from kaldi_standins.kaldiio.utils import open_like_kaldi, parse_specifier
 
-__version__ = "2.18.1"  # The version of kaldiio whose behavior this package has.
+__version__ = "2.18.1"  # Version of kaldiio whose behavior this package has.
 
 __all__ = [
     "ReadHelper",

@@ -24,7 +24,7 @@ from kaldi_standins.kaldiio.wavio import decode_audio
 Reader = Callable[..., Any]
 Writer = Callable[[Sink, Any], None]
 
-_MAX_SIZE_BYTES = 8
+_MAX_SIZE_BYTES = 8  # Largest length, in bytes, of the size that follows a tag.
 
 
 def find_extended_reader(head: bytes) -> Reader | None:
@@ -86,8 +86,8 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
         return lambda sink, value: _write_numpy(sink, value, options)
     if kind == "pickle":
         return lambda sink, value: write_pickle(sink, value, options)
-    raise SpecifierError(f"write_function={name!r} is not supported: choose 'soundfile' (for another audio format with "
-                         "write_kwargs={'format': 'flac'}), 'numpy' or 'pickle'")  # fmt: skip
+    raise SpecifierError(f"write_function={name!r} is not supported: choose 'numpy', 'pickle' or 'soundfile', whose "
+                         "argument write_kwargs={'format': 'flac'} chooses an audio format")  # fmt: skip
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:

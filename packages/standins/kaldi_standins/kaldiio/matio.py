@@ -356,7 +356,7 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
     """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise FormatError(f"pass an array of numbers of one or two axes, not {shown}")
+        raise FormatError(f"expected an array of numbers with one or two axes, not {shown}")
     with open_sink(fd) as output, output.entry:
         output.write_all([format_array(array, digit)])
     return output.tell()
@@ -379,7 +379,7 @@ class SegmentsExtractor(Mapping[str, Any]):
         network: bool = True,
     ) -> None:
         if segments is None:
-            raise SpecifierError("pass segments='FILE', a segments file")
+            raise SpecifierError("the argument segments is missing: pass the name of a segments file")
         self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
         self._recordings = load_scp(fname, separator=separator, pipes=pipes, network=network)
         # The last recording is kept, because the segments of a recording usually follow each other.
@@ -394,11 +394,11 @@ class SegmentsExtractor(Mapping[str, Any]):
         if not is_audio(recording):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
-        if segment.channel is not None:  # The field is an extension: kaldiio does not support channels.
+        if segment.channel is not None:  # In contrast to kaldiio, a fifth field selects a channel.
             if segment.channel >= samples[:1].size:
                 raise RangeError(
-                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size} channels, counted "
-                    "from 0: correct the fifth field of the segment",
+                    f"is from channel {segment.channel}, but {segment.recording} has only {samples[:1].size} "
+                    f"channel{'s' * (samples[:1].size > 1)}, and channels count from 0: correct the fifth field",
                     key=key,
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]

@@ -51,10 +51,11 @@ def _check_plain(value: Any) -> None:
             _check_plain(part)
     elif type(value) is np.ndarray or isinstance(value, np.generic):
         if value.dtype.hasobject or value.dtype.names:
-            raise FormatError(f"cannot pickle an array of {value.dtype}: pass an array of numbers or strings")
+            raise FormatError(f"cannot pickle an array of objects or with fields (dtype {str(value.dtype)!r}): pass "
+                              "an array of numbers or strings")  # fmt: skip
     elif type(value) not in _PLAIN:
         raise FormatError(f"cannot pickle an object of type {type(value).__name__}: pass numbers, strings, bytes, "
-                          "None, NumPy arrays, or lists, tuples, sets and dictionaries of them")  # fmt: skip
+                          "None, NumPy arrays, or lists, tuples, sets and dictionaries of these values")  # fmt: skip
 
 
 def read_pickle(source: Source) -> Any:
@@ -70,7 +71,7 @@ def read_pickle(source: Source) -> Any:
         if error.file:
             raise
         source.fail(error.message, start)
-    except Exception as error:  # Instructions in a senseless order may raise anything.
+    except Exception as error:  # Instructions in a senseless order may raise any error.
         source.fail(f"a pickle cannot be read: {error}", start)
 
 
@@ -89,7 +90,8 @@ def _array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDA
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
     kind = np.dtype(name)
     if kind.hasobject or kind.names:
-        raise FormatError(f"a pickled array of {name!r} is not supported: {ADVICE}")
+        raise FormatError(f"a pickle has an array of Python objects or with fields (dtype {name!r}): save arrays "
+                          "of numbers or strings")  # fmt: skip
     return _Unfinished(kind)
 
 
@@ -99,7 +101,7 @@ def _make_scalar(kind: Any, data: bytes) -> Any:
 
 def _encode(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
-        raise FormatError(f"a pickle with bytes of encoding {encoding!r} is not supported: {ADVICE}")
+        raise FormatError(f"a pickle has bytes in the unsupported encoding {encoding!r}: {ADVICE}")
     return text.encode("latin1")
 
 
@@ -117,7 +119,8 @@ _CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
     b"N": lambda: None, b"\x88": lambda: True, b"\x89": lambda: False,
     b"]": list, b"}": dict, b")": tuple, b"\x8f": set,
 }  # fmt: skip
-# Instructions with a number, which is a value, a size in bytes, or the index of a memorized value.
+# Formats (of struct) of the numbers that follow instructions. A number is a value, a size in bytes, or the index of a
+# memorized value.
 _FORMS = {
     b"J": "<i", b"K": "<B", b"M": "<H", b"G": ">d",
     b"X": "<I", b"\x8c": "<B", b"\x8d": "<Q", b"B": "<I", b"C": "<B", b"\x8e": "<Q", b"\x96": "<Q",
@@ -139,7 +142,7 @@ class _Reader:
         self._spent = 0
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}  # Memorized values. A dictionary, because a pickle may use any indices.
+        self._memo: dict[int, Any] = {}  # Memorized values by index, because a pickle may skip indices.
 
     def read(self) -> Any:
         """Run all instructions, and return the value that remains on the stack."""
@@ -195,14 +198,14 @@ class _Reader:
                     raise FormatError("a pickle is damaged, because an array has no values: save the value again")
                 values[index] = value.value
             elif value is _make_array:
-                values[index] = None  # The argument numpy.ndarray is not needed.
+                values[index] = None  # The argument numpy.ndarray of _reconstruct is not needed.
             elif callable(value):
                 raise FormatError(f"a pickle has a function as a value: {ADVICE}")
         return values
 
     def _get_top(self, kind: type[Any]) -> Any:
         if type(self._stack[-1]) is not kind:
-            raise FormatError(f"a pickle sets the state of an object of an unsupported type: {ADVICE}")
+            raise FormatError(f"a pickle has an object of an unsupported type: {ADVICE}")
         return self._stack[-1]
 
     def _run_with(self, code: bytes, number: Any) -> None:
@@ -214,7 +217,7 @@ class _Reader:
             push(self._memo[number])
         elif code in b"JKMG":
             push(number)
-        elif code not in b"\x80\x95":  # The version of the protocol and the size of a frame are ignored.
+        elif code not in b"\x80\x95":  # Protocol versions and frame sizes are not needed.
             data = bytes(self._source.read(number))
             if code in b"\x8a\x8b":
                 push(int.from_bytes(data, "little", signed=True))

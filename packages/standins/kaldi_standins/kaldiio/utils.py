@@ -142,7 +142,7 @@ class LazyLoader(MutableMapping[str, Any]):
 
     @property
     def _dict(self) -> dict[str, str]:
-        """The locations. Public recipes use this private name."""
+        """Locations by key. Public recipes use this private name."""
         return self._copy_places()
 
     def _copy_places(self) -> dict[str, str]:

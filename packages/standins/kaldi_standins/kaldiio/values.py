@@ -29,8 +29,8 @@ from kaldi_standins.kaldiio.big_endian import swap_bytes
 from kaldi_standins.kaldiio.extended import find_extended_reader, make_extended_writer
 from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
-_MAX_TAG_BYTES = 6  # Length of "AUDIO" and the byte after the tag.
-_FIRST_LOOK = 1 << 12
+_MAX_TAG_BYTES = 6  # Number of bytes of "AUDIO", the longest tag, and of the byte after the tag.
+_FIRST_LOOK = 1 << 12  # Number of bytes that are read ahead at first, to recognize an object in text.
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
 
@@ -76,7 +76,7 @@ class KaldiioCodec(AnyCodec):
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
-        """Read an object in text. Whole numbers give an int32 vector, and a line of other numbers gives float32.
+        """Read an object in the text format. Whole numbers give an int32 vector, other numbers float32.
 
         All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
         """
@@ -100,7 +100,7 @@ class KaldiioCodec(AnyCodec):
     def part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.part(self, source, selection)  # Reads the whole array and selects a part of it.
+            return Codec.part(self, source, selection)  # Only Kaldi's binary arrays can be read in part.
         return super().part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

@@ -20,11 +20,11 @@ __all__ = ["Audio", "decode_audio", "read_audio", "read_wav", "write_audio", "wr
 
 Audio = tuple[int, npt.NDArray[Any]]
 
-_PCM = 1
-_EXTENSIBLE = 0xFFFE
+_PCM = 1  # Coding of linear samples.
+_EXTENSIBLE = 0xFFFE  # Coding of files whose sub-format has the actual coding.
 # Coding and bits per sample of a file whose first chunk is the format, as in nearly all files.
 _FORMAT_FIRST = struct.Struct("<20xH12xH")
-# Bytes that are searched for the format of any other file.
+# Number of bytes at the start of any other file that are searched for the format.
 _HEADER = 1 << 12
 # Smallest size in bytes of the RIFF chunk that may stand for an unknown size. If sox does not know the size, it
 # announces as many whole blocks as fit into 0x7FFFF000 bytes, and a block has less than 64 KiB.
@@ -59,7 +59,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
         array: (samples,) or (samples, channels).
 
     Raises:
-        ArkError: the file cannot be opened, or the samples have another type or more than two dimensions.
+        ArkError: the file cannot be opened, the samples are not int16 or uint8, or they have more than two dimensions.
     """
     gathered = io.BytesIO()
     write_audio(gathered, rate, array)
@@ -81,15 +81,16 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
                           "them, or pass write_function='soundfile'")  # fmt: skip
     if samples.ndim not in (1, 2):
         raise FormatError(
-            f"audio has the shape (samples,) or (samples, channels), not {samples.shape}: reshape the samples"
+            f"audio must have the shape (samples,) or (samples, channels), not {samples.shape}: reshape the samples"
         )
     channels = samples.shape[1] if samples.ndim == 2 else 1
-    block = channels * samples.itemsize
-    if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
-        size = f"{len(samples)} samples of {channels} channels at {rate} Hz"
+    frame_bytes = channels * samples.itemsize
+    if not 0 < frame_bytes < 2**16 or not 0 < rate * frame_bytes < 2**32 or samples.nbytes >= 2**32 - 36:
+        size = f"{len(samples)} samples of {channels} channel{'s' * (channels != 1)} at {rate} Hz"
         raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
     sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + samples.nbytes, b"WAVEfmt ", 16, 1, channels, int(rate),
-                           int(rate) * block, block, 8 * samples.itemsize, b"data", samples.nbytes))  # fmt: skip
+                           int(rate) * frame_bytes, frame_bytes, 8 * samples.itemsize, b"data",
+                           samples.nbytes))  # fmt: skip
     sink.write(view_raw_bytes(samples))
 
 

@@ -110,7 +110,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
 
         Raises:
-            AudioError: the audio has another sampling rate, or a shape without features.
+            AudioError: the sampling rate is not that of the extractor, or the shape does not allow features.
         """
         self._check_rate(sampling_rate)
         channel = samples[:1] if self.takes_first_channel and samples.ndim == 2 else samples
@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
-            AudioError: the audio has another sampling rate, or several channels.
+            AudioError: the sampling rate is not that of the extractor, or the audio has several channels.
         """
         self._check_rate(sampling_rate)
         is_single = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
@@ -163,7 +163,7 @@ def _to_mono(samples: Samples) -> Tensor:
     """Return audio (T,) or (1, T) as a tensor (T,).
 
     Raises:
-        AudioError: the audio has another shape.
+        AudioError: the audio does not have the shape (T,) or (1, T).
     """
     tensor = torch.as_tensor(samples)
     if tensor.ndim == 2 and len(tensor) == 1:
@@ -176,7 +176,7 @@ def _to_mono(samples: Samples) -> Tensor:
 class LogEnergies:
     """Mixin for features that are logarithms of energies. Mixing adds the energies."""
 
-    floor: ClassVar[float] = EPSILON  # Lhotse's value for padding is below this floor.
+    floor: ClassVar[float] = EPSILON  # Smallest energy of a mixture. lhotse's padding has less energy.
 
     @classmethod
     def mix(

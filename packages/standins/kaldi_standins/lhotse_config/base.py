@@ -42,7 +42,7 @@ class Config(LhotseOptions):
     """Base class of the configurations of all features except for Whisper's.
 
     Attributes:
-        fixed_values: maps those of lhotse's options for which Kaldi has only one value to this value.
+        fixed_values: maps options of lhotse for which Kaldi has only one value to this value.
     """
 
     their_names = THEIR_NAMES
@@ -84,7 +84,7 @@ class Config(LhotseOptions):
         values = {"allow_empty_bins": True, **vars(self)}
         for name, value in self.fixed_values.items():
             if values.get(name, value) != value:
-                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
+                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does: leave it out")
         values["use_power"] = not self.use_fft_mag
         values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
         return self.convert(values)

@@ -20,7 +20,7 @@ from kaldi_standins.lhotse_config.base import (
 from kaldi_standins.named_options import Field, make_fields, make_options_class
 
 EPSILON = 1e-10  # Default of energy_floor in lhotse.
-# Descriptions that replace kaldi-compat's descriptions of options.
+# Descriptions of options, by kaldi-compat's names, where kaldi-compat's own descriptions do not hold.
 MEANINGS = {
     "frame_length": "length of a frame, in seconds",
     "frame_shift": "distance from the start of one frame to the start of the next, in seconds",
@@ -51,7 +51,7 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
-    """Return the fields of mel bins with these defaults."""
+    """Return the fields of mel bins. The arguments are defaults of the fields."""
     own = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **own),
@@ -83,7 +83,7 @@ KALDIS_MEL = ("htk_compat", "allow_empty_bins")
 
 FbankConfig = _make_config("Fbank", Config, ours.FbankOptions, *_make_frame_fields(), *_make_mel_fields(80))
 MFCC_MEL = _make_mel_fields()
-MFCC_MEL.insert(3, MFCC_MEL.pop())  # lhotse has the last of the mel options earlier here.
+MFCC_MEL.insert(3, MFCC_MEL.pop())  # In lhotse's MfccConfig, the last mel option is the fourth.
 MfccConfig = _make_config("Mfcc", PowerConfig, ours.MfccOptions, *_make_frame_fields(), *MFCC_MEL, *CEPSTRA)
 SpectrogramConfig = _make_config("Spectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 LogSpectrogramConfig = _make_config("LogSpectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())

@@ -15,7 +15,7 @@ from kaldi_standins.torchaudio_package.files import (
     set_audio_backend,
 )
 
-__version__ = "2.0.2"  # Last version of torchaudio that has all of these names.
+__version__ = "2.0.2"  # Last version of torchaudio that has all names in __all__.
 
 __all__ = [
     "AudioMetaData", "__version__", "backend", "compliance", "functional", "get_audio_backend", "info",

@@ -55,7 +55,8 @@ SAVED: dict[str, dict[tuple[str | None, int | None], str]] = {
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
 }  # fmt: skip
-SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Used for any encoding and bits.
+SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Formats with one subtype.
+# Subtypes of WAV files by the type of the samples, for calls without an encoding and bits.
 OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
            torch.float64: "DOUBLE"}  # fmt: skip
 
@@ -88,7 +89,7 @@ def _convert_error(error: Exception, message: str) -> AudioFileError:
     if hasattr(error, "error_string"):
         kind = _make_libsndfile_error()
     ours = kind(message)
-    vars(ours).update(vars(error))  # Copies the code and the prefix of libsndfile.
+    vars(ours).update(vars(error))  # Handlers may read the original's code and prefix.
     return ours
 
 
@@ -220,23 +221,23 @@ def save(
         compression: must be None, because soundfile does not support it.
 
     Raises:
-        AudioFileError: the samples have another shape, the format does not support the arguments, or the file cannot
+        AudioFileError: the samples have a wrong shape, the format does not support the arguments, or the file cannot
             be written.
         MissingExtraError: soundfile is not installed.
     """
     soundfile = _import_soundfile("save", backend)
     if src.ndim != 2:
         layout = "(channels, T)" if channels_first else "(T, channels)"
-        raise AudioFileError(f"expected samples of shape {layout}, not {tuple(src.shape)}")
+        raise AudioFileError(f"expected samples of shape {layout}, not {tuple(src.shape)}: reshape the samples")
     if compression:
         raise AudioFileError(f"compression={compression} is not supported by soundfile: leave compression out")
     if hasattr(uri, "write") and format is None:
         raise AudioFileError("an open file needs a format: pass a format, such as format='wav'")
     kind = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
     if kind not in SAVED and kind not in SAVED_AS_ONE:
-        raise AudioFileError(f"cannot write {_name(uri)}: the formats are {', '.join([*SAVED, *SAVED_AS_ONE])}")
+        raise AudioFileError(f"cannot write {_name(uri)}: choose a format from {', '.join([*SAVED, *SAVED_AS_ONE])}")
     subtype = OF_TYPE.get(src.dtype) if kind == "wav" and not encoding and not bits_per_sample else None
-    # For wav and flac, an empty encoding means the default.
+    # In torchaudio, an empty encoding means the default, but only for wav and flac.
     encoding = encoding or None if kind in ("wav", "flac") else encoding
     subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):

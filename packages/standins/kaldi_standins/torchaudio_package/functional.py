@@ -19,8 +19,8 @@ __all__ = [
     "sliding_window_cmn",
 ]  # fmt: skip
 
-KAISER_BETA = 14.769656459379492
-# Windows by method. The last two methods are names before torchaudio 2.0.
+KAISER_BETA = 14.769656459379492  # torchaudio's default shape of the Kaiser window.
+# Maps resampling methods to windows. torchaudio before version 2.0 has the last two names.
 METHODS = {"sinc_interp_hann": "hann", "sinc_interp_kaiser": "kaiser",
            "sinc_interpolation": "hann", "kaiser_window": "kaiser"}  # fmt: skip
 
@@ -160,17 +160,20 @@ def mask_along_axis_iid(
 def _mask_range(
     batch: Tensor, max_length: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
-    """Mask a random range in ``batch``. ``draw`` returns random numbers in 0 to 1: one, or one for each spectrogram."""
-    if axis % batch.ndim < batch.ndim - 2 or not 0 <= p <= 1:
-        raise ValueError(f"axis={axis} must be one of the last two, and p={p} must lie within 0 to 1")
+    """Mask a random range in ``batch``. ``draw`` returns numbers from 0 to 1: one, or one for each spectrogram."""
+    if axis % batch.ndim < batch.ndim - 2:
+        raise ValueError(f"axis={axis} is not one of the last two axes: pass -2 for frequency or -1 for time")
+    if not 0 <= p <= 1:
+        raise ValueError(f"p={p} must lie within 0 to 1")
     size = batch.shape[axis]
     max_length = max_length if p == 1 else min(max_length, int(size * p))
     if max_length < 1:
         return batch
     length = draw() * max_length
     start = (draw() * (size - length)).long()[..., None, None]
-    places = torch.arange(size, device=batch.device).reshape((-1, 1) if axis % batch.ndim == batch.ndim - 2 else (-1,))
-    mask = (places >= start) & (places < start + length.long()[..., None, None])
+    shape = (-1, 1) if axis % batch.ndim == batch.ndim - 2 else (-1,)
+    positions = torch.arange(size, device=batch.device).reshape(shape)
+    mask = (positions >= start) & (positions < start + length.long()[..., None, None])
     return torch.where(mask, value, batch) if isinstance(value, Tensor) else batch.masked_fill(mask, value)
 
 

@@ -22,10 +22,12 @@ __all__ = ["apply_effects_file", "apply_effects_tensor"]
 
 Samples = npt.NDArray[np.float64]  # (T, channels)
 
-# Low-pass filter of SoX's rate at its default quality, a sinc in Kaiser's window: half of the amplitude is at 95.68% of
-# the lower Nyquist frequency, and 126 dB less from 100% on. Measured in the output of SoX 14.4.2.
+# Low-pass filter of SoX's effect rate at its default quality, measured in the output of SoX 14.4.2. It is a sinc in a
+# Kaiser window of shape BETA and of LENGTH samples at the lower rate. The amplitude is half at CUTOFF times the lower
+# Nyquist frequency, and 126 dB less from that frequency on.
 CUTOFF, BETA, LENGTH = 0.9568, 12.97, 196
-# Maximum number of phases of the resampling filters. A ratio of rates is rounded to such a denominator, by up to 4e-9.
+# Largest number of phases of the resampling filters. A ratio of rates is rounded to a fraction with a denominator of at
+# most this number, which changes the ratio by up to 4e-9.
 MAX_PHASES = 2**14
 
 
@@ -48,7 +50,7 @@ def apply_effects_tensor(
         float32 samples, and their sampling rate. As in SoX, each effect clips to -1 to 1.
 
     Raises:
-        AudioError: the samples have another shape.
+        AudioError: the samples do not have two axes.
         OptionError: the effect is not supported, or an argument is invalid.
 
     >>> samples, rate = apply_effects_tensor(torch.zeros(1, 16000), 16000, [["speed", "0.8"], ["rate", "16000"]])
@@ -57,7 +59,7 @@ def apply_effects_tensor(
     """
     if tensor.ndim != 2:
         layout = "(channels, T)" if channels_first else "(T, channels)"
-        raise AudioError(f"expected samples of shape {layout}, not {tuple(tensor.shape)}")
+        raise AudioError(f"expected samples of shape {layout}, not {tuple(tensor.shape)}: reshape the samples")
     audio = np.clip((tensor.T if channels_first else tensor).detach().to("cpu", torch.float64).numpy(), -1, 1)
     rate = Fraction(sample_rate)
     for name, *arguments in effects:
@@ -65,8 +67,11 @@ def apply_effects_tensor(
         try:
             audio, rate = EFFECTS[name](audio, rate, *words)
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            supported = "speed, rate, gain, norm, channels, trim or remix - with numbers, or the program sox"
-            raise OptionError(f"the effect {' '.join([str(name), *words])} is not supported: use {supported}") from None
+            effect = " ".join([str(name), *words])
+            raise OptionError(
+                f"cannot apply the effect {effect!r}: use speed, rate, gain, norm, channels or trim with numeric "
+                "arguments, 'remix -', or the program sox"
+            ) from None
         audio = np.clip(audio, -1, 1)
     samples = torch.from_numpy(audio.astype(np.float32))
     return (samples.T.contiguous() if channels_first else samples), int(rate)

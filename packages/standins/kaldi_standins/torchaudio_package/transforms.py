@@ -41,7 +41,7 @@ class FrequencyMasking(torch.nn.Module):
     """Mask a random range of frequencies in spectrograms (..., freq, time).
 
     Args:
-        freq_mask_param: exclusive upper bound of the length of the range.
+        freq_mask_param: exclusive upper bound of the length of the range, in frequency bins.
         iid_masks: mask a different range in each spectrogram.
     """
 
@@ -62,7 +62,7 @@ class TimeMasking(FrequencyMasking):
     """Mask a random range of time in spectrograms (..., freq, time).
 
     Args:
-        time_mask_param: exclusive upper bound of the length of the range.
+        time_mask_param: exclusive upper bound of the length of the range, in frames.
         iid_masks: mask a different range in each spectrogram.
         p: largest share of the frames that is masked.
 
@@ -114,7 +114,7 @@ class Resample(torch.nn.Module):
         self.orig_freq, self.new_freq = orig_freq, new_freq
         filters = make_sinc_filters(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta, dtype)
         if orig_freq != new_freq:
-            # Checkpoints of torchaudio's Resample contain a buffer with this name and shape.
+            # Checkpoints of torchaudio's Resample contain a buffer with this name and shape, so they can be loaded.
             self.register_buffer("kernel", filters)
 
     def forward(self, waveform: Tensor) -> Tensor:
