@@ -58,7 +58,7 @@ class PackedMatrixCodec(ArrayCodec):
             if binary:
                 packed = source.read_array(stored, count)
             else:
-                # An older text format. The list grows one by one, because the count may be wrong.
+                # An older text format of Kaldi. The list grows with the numbers, because a wrong count may be huge.
                 single = self.dtype == np.float32
                 numbers: list[float] = []
                 for _ in range(count):
@@ -82,7 +82,7 @@ class PackedMatrixCodec(ArrayCodec):
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
             source.fail(
-                f"{len(values)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers", at
+                f"the count of {len(values)} numbers is not n (n + 1) / 2, as in the lower triangle of n rows", at
             )
         return values, size
 

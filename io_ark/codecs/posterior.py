@@ -69,7 +69,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
         return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=partial(self._pack_block, binary))
+        return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         """Encode the entries of a block of posteriors. Return None for any other block."""
