@@ -116,7 +116,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError("the file is truncated")
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
-    except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
+    except Exception as error:  # NumPy and zipfile raise errors of many types, such as MemoryError.
         raise FormatError(
             f"cannot be read as a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
         ) from None

@@ -18,7 +18,7 @@ def delay_signals() -> Iterator[None]:
     handlers: dict[int, Any] = {}
     try:
         for signum in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None: not set by Python.
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):  # None: a handler of C code.
                 handlers[signum] = signal.signal(signum, lambda signum, _: delayed.append(signum))
         yield
     finally:

@@ -202,7 +202,7 @@ class ArrayBlock(Block):
         shapes = np.array([array.shape for array in arrays], np.int64)
         if dimensions == 1:
             shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
-        flat = [array.reshape(-1) for array in arrays]  # A reversed column is a view with a negative stride.
+        flat = [array.reshape(-1) for array in arrays]  # A view may have a negative stride, so it is copied below.
         values = np.ascontiguousarray(flat[0]) if len(flat) == 1 else np.concatenate(flat)
         return cls(encode_keys(keys), values, shapes, dimensions)
 

@@ -36,7 +36,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote_or_end(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
-        source.fail("expected rows and columns of a matrix as 4-byte integers")
+        source.fail("expected the numbers of rows and columns as 4-byte integers; the file is damaged")
     if rows < 0 or columns < 0:
         source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
     source.skip(HEADER_SIZE)

@@ -107,7 +107,7 @@ def _detect_integer_kind(source: Source) -> str:
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
-    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for a vector of `count` integers
+    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
@@ -180,7 +180,7 @@ def _classify_text(source: Source) -> str:
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
-    # In an archive, a key precedes an object, which fills one line. So text at the start of a file may be another file.
+    # An object of an archive follows a key and fills one line. Text at the start of a file may be a whole text file.
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and later_lines.strip():
@@ -226,10 +226,10 @@ def _classify_list(line: bytes) -> str:
 
 
 def read_any(source: Source) -> Any:
-    """Read an object of any kind at the next byte of ``source``.
+    """Read an object of any kind at the next byte of ``source``, and return its value.
 
     Raises:
-        FormatError: the bytes are not an object.
+        FormatError: the bytes are not an object of a known kind.
         TruncatedError: the object is incomplete.
 
     >>> from io_ark.codecs import read_any

@@ -51,7 +51,7 @@ class Acceptor(NamedTuple):
 class Fst:
     """Graph that fills a file, such as ``HCLG.fst``: the fields of its header, and the bytes after the header."""
 
-    type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
+    type: str  # type of the FST as OpenFst names it, such as `vector`, `const`, `ngram` or `olabel_lookahead`
     arc_type: str  # type of the arcs, such as `standard`
     version: int  # version of the file format of this FST type
     flags: int  # bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs

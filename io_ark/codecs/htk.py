@@ -21,9 +21,9 @@ Bytes = npt.NDArray[np.uint8]
 _HEADER = struct.Struct(">iihH")
 _FIELDS = np.dtype([("frames", ">i4"), ("period", ">i4"), ("size", ">i2"), ("kind", ">u2")])
 _BASE = 0o77  # Bits of the basic kind, such as MFCC. The other bits are qualifiers.
-_COMPRESSED = 0o2000  # Qualifier _C.
+_COMPRESSED = 0o2000  # Qualifier _C: the numbers are compressed.
 _CHECKSUM = 0o10000  # Qualifier _K: a checksum of 2 bytes follows the data.
-_VECTOR_QUANTIZED = 0o40000  # Qualifier _V.
+_VECTOR_QUANTIZED = 0o40000  # Qualifier _V: the data are indexes of vectors.
 # Basic kinds WAVEFORM, IREFC and DISCRETE, whose data are not floats.
 _NOT_FLOATS = (0, 5, 10)
 
@@ -93,6 +93,7 @@ class HtkCodec(Codec[HtkFeatures]):
             header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)
         except struct.error as error:
             raise FormatError(f"HTK cannot hold {features.shape[1]} columns, period {value.sample_period} and kind "
-                              f"{value.parameter_kind}: {error}") from error  # fmt: skip
+                              f"{value.parameter_kind}: pass at most 8191 columns, an integer period below 2**31 and "
+                              "an integer kind below 2**16") from error  # fmt: skip
         sink.write(header)
         sink.write(view_raw_bytes(features))

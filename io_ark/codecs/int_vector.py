@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
-_MAX_INTEGER_CHARACTERS = 18  # Maximum length of an integer in text that fits into 64 bits with certainty.
+_MAX_INTEGER_CHARACTERS = 18  # Maximum length of an integer in text. Every integer of this length fits into 64 bits.
 _DIGITS = b"0123456789 "  # If a line has only these characters, NumPy parses it as `istream >> int` does.
 
 

@@ -119,7 +119,7 @@ class PackedMatrixCodec(ArrayCodec):
                 f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
             )
         if self.form == "triangular" and np.triu(array, 1).any():
-            raise FormatError("the matrix is not lower triangular: an element above the diagonal is not zero")
+            raise FormatError("the matrix is not lower triangular: set the elements above the diagonal to zero")
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
             raise FormatError("the matrix is not symmetric: pass a matrix that equals its transpose")
         return array[np.tril_indices(len(array))], len(array)

@@ -43,7 +43,7 @@ _NESTED = ("posterior", "int-vector-vector")  # Layouts of lists of lists.
 class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
-    data: Any  # bytes-like
+    data: Any  # bytes-like object that contains the bytes
     begin: int  # offset of the first byte to scan
     end: int  # offset after the last byte to scan
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.

@@ -40,7 +40,7 @@ class SparseVector(NamedTuple):
 
     @classmethod
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
-        """Create a sparse vector from the nonzero elements of an array."""
+        """Create a sparse vector from the nonzero elements of an array of shape (dim,)."""
         dense = as_floats(vector, np.float32, 1)
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
@@ -71,7 +71,7 @@ class SparseMatrix(NamedTuple):
 
     @classmethod
     def from_array(cls, matrix: npt.ArrayLike) -> SparseMatrix:
-        """Create a sparse matrix from the nonzero elements of an array."""
+        """Create a sparse matrix from the nonzero elements of an array of shape (rows, columns)."""
         return cls([SparseVector.from_array(row) for row in as_floats(matrix, np.float32, 2)])
 
     @property

@@ -36,7 +36,7 @@ class VectorCodec(FloatArrayCodec):
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)
-        # A fast path for the common case, because the number of calls dominates for short vectors.
+        # A fast path for the common case, because calls take most of the time for short vectors.
         if len(head) == _START:
             start, count = _MARKED_HEADER.unpack(head)
             if start == self._start and count >= 0:

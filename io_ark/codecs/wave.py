@@ -497,7 +497,7 @@ class WaveCodec(_AudioCodec[Wave]):
         rate = int(frequency)
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
-                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file: write "
+                f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
                 "less than 4 GiB of samples at a positive rate"
             )
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,

@@ -177,7 +177,7 @@ class Output(ClosedOnExit):
                 room = self._buffer
 
     def tell(self) -> int:
-        """Return the number of bytes written so far, including buffered bytes."""
+        """Return the number of bytes written so far, including buffered bytes, but without ``start``."""
         return self._written + len(self._pending)
 
     def flush(self) -> None:
@@ -371,7 +371,7 @@ def _open_output_pipe(command: str, access: Access) -> Output:
     child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:  # Not called in a forked process, which cannot wait.
+    def finish() -> None:  # Not called in a forked process, which cannot wait for the command.
         raw.close()
         status = wait_for(child)
         if status:

@@ -285,7 +285,7 @@ class RemoteFile:
         if not isinstance(size, int):
             raise OpenError("the server does not send the size of the file, so parts of it cannot be read: use a "
                             "pipe such as 'curl -s URL |'", file=self.path)  # fmt: skip
-        if not version and size > len(self._span[1]):  # Two versions could be mixed.
+        if not version and size > len(self._span[1]):  # Two requests could mix two versions.
             if size > _MAX_REQUEST_BYTES:
                 raise OpenError(_NO_VERSIONS, file=self.path)
             self.size, self._version = size, version
@@ -387,7 +387,7 @@ class RemoteFile:
             except Exception as error:  # Each protocol has its own exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
-                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # IfMatch
+                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # IfMatch failed.
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"

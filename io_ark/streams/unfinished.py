@@ -149,7 +149,7 @@ def _is_abandoned(temporary: Path, own: bool) -> bool:
 
     The processes of other machines are unknown, so their files count as abandoned after a day without a write.
     """
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See choose_temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # Written by choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))
@@ -165,7 +165,7 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # The process belongs to another user.
+    except OSError:  # The process exists, but belongs to another user.
         return True
     with contextlib.suppress(OSError, IndexError):  # A zombie (state "Z") has ended.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"

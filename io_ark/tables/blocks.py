@@ -46,7 +46,8 @@ _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 # For C: one byte for each of the 256 characters, which is 1 if such a file name may contain the character.
 _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
 # Maximum number of files that one call of the C function reads. A call ends at the first file that it cannot read, and
-# preparing its remaining lines was then wasted. With 128 files, a call still takes far longer than its overhead.
+# the work of preparing the remaining lines is lost. Larger numbers save little, because a call takes far less time than
+# reading 128 files.
 _FILES_PER_CALL = 128
 
 

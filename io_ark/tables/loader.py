@@ -66,7 +66,7 @@ def read_place(
             status = opened.close()
             if status in (0, *STOPPED_READING):
                 raise
-            message = f"the command {describe_status(status)} ({error.message})"
+            message = f"the command {describe_status(status)} ({error.message}): correct the command"
             raise PipeError(message, file=error.file) from error
 
 

@@ -27,7 +27,7 @@ from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
 
-_TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end.
+_TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end of a file.
 # Minimum bytes of a file that is mapped, which takes no memory. A smaller file is read, because its lines then stay
 # valid if the file changes.
 MIN_MAPPED_BYTES = 1 << 25
@@ -223,7 +223,7 @@ class Script(Mapping[str, str]):
     def __contains__(self, key: object) -> bool:
         if self._values is not None:
             return key in self._values
-        return isinstance(key, str) and self._find(key) is not None
+        return isinstance(key, str) and self._find_key_end(key) is not None
 
     def __getitem__(self, key: str) -> str:
         value: str | None = self.get(key)
@@ -235,7 +235,7 @@ class Script(Mapping[str, str]):
         """Return the value of a key, or ``default`` if the key is not in the file."""
         if self._values is not None:
             return self._values.get(key, default)
-        end = self._find(key)
+        end = self._find_key_end(key)
         return default if end is None else self._get_value(end)
 
     def items(self) -> ItemsView[str, str]:
@@ -396,8 +396,11 @@ class Script(Mapping[str, str]):
             self._sorted_hashes = index
         return self._sorted_hashes
 
-    def _find(self, key: str) -> int | None:
-        """Return the position of the end of a key, or None if the file does not have the key."""
+    def _find_key_end(self, key: str) -> int | None:
+        """Return the byte offset of the end of a key, or None if the file does not have the key.
+
+        The next lookup tries the line after this key first.
+        """
         try:
             name = key.encode("utf-8", "surrogateescape")
         except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.

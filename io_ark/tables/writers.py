@@ -57,7 +57,10 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning("%s: is not a file, so the lines of the script file cannot be read", self.archive.name)
+                logger.warning(
+                    "%s: is not a file, so the locations in the script file cannot be read: name a file as the archive",
+                    self.archive.name,
+                )
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.follows = self.archive
@@ -282,8 +285,10 @@ class Writer(ClosedOnExit, Generic[Value]):
             ArkError: the writer is closed or has no archive, or cannot be flushed.
         """
         self.flush()
-        if self._closed or not isinstance(self._target, ArchiveTarget):
-            raise ClosedError("the writer is closed or has no archive: open an archive with 'ark:'")
+        if self._closed:
+            raise ClosedError("the writer is closed: open a new writer")
+        if not isinstance(self._target, ArchiveTarget):
+            raise ClosedError("the writer has no archive: open an archive with 'ark:'")
         return self._target.archive, self._target.script
 
     def flush(self) -> None:
