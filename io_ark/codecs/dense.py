@@ -123,7 +123,7 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():
-        source.fail(f"a {what} in text has no closing ']'", at)
+        source.fail(f"a {what} in text has no closing ']'; the file may be truncated", at)
     source.skip(1)
     end_line(source)
     return text, at + 1

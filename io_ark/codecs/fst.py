@@ -73,7 +73,7 @@ class FstCodec(Codec[Fst]):
     def read(self, source: Source) -> Fst:
         at = source.tell()
         if at:
-            source.fail("an FST fills a file, and is not read from an archive or an offset: name its file", at)
+            source.fail("an FST is a whole file and cannot be in an archive or at an offset: use its file name", at)
         if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
             source.fail("expected an FST in OpenFst's binary format: name another file, or convert the FST", at)
         fst_type, arc_type = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")

@@ -62,7 +62,9 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
             wrong = np.flatnonzero(records[name] != size)
             if len(wrong):
                 place = at + int(wrong[0]) * layout.itemsize
-                source.fail(f"{what}: expected a byte {size} before each number of {size} bytes", place)
+                source.fail(
+                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", place
+                )
     return records
 
 
@@ -310,11 +312,13 @@ class PairVectorCodec(Codec[Array]):
         if array.size == 0:
             return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
-            raise FormatError(f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}")
+            raise FormatError(
+                f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}: reshape the array"
+            )
         if self.dtype.kind == "i":
             array = to_integers(array.reshape(-1), np.int32).reshape(-1, 2)
         elif array.dtype.kind not in "fiub":
-            raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
+            raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}: convert the array")
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array[:, 0], self.dtype), np.ascontiguousarray(array[:, 1], self.dtype)
 

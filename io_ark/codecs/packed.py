@@ -82,7 +82,8 @@ class PackedMatrixCodec(ArrayCodec):
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
             source.fail(
-                f"the count of {len(values)} numbers is not n (n + 1) / 2, as in the lower triangle of n rows", at
+                f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind of object",
+                at,
             )
         return values, size
 
@@ -104,14 +105,14 @@ class PackedMatrixCodec(ArrayCodec):
             FormatError: the array is neither a triangle nor a square matrix of this form.
         """
         if array.dtype.kind not in "fiub":
-            raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")
+            raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")
         with np.errstate(over="ignore"):
             array = array.astype(self.dtype, copy=False)
         if array.ndim == 1:
             size = isqrt(2 * len(array))
             if size * (size + 1) // 2 != len(array):
                 raise FormatError(
-                    f"{len(array)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers"
+                    f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(array)}: pass the whole triangle"
                 )
             return array, size
         if array.ndim != 2 or array.shape[0] != array.shape[1]:

@@ -152,7 +152,7 @@ def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
             source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
-            source.fail("a frame of a posterior has no closing ']' on its line", at + begin)
+            source.fail("a frame of a posterior has no closing ']' on its line; the file may be truncated", at + begin)
         frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
         place = end + 1
     return frames
@@ -182,7 +182,9 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 put(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError("an entry of a Gaussian posterior must be an integer and a vector of weights")
+                    raise FormatError(
+                        "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
+                    )
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")
