@@ -128,7 +128,7 @@ def read(
     name = decode_file_name(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
     codec = AnyCodec() if kind is None else kind
-    # The iterator is all that refers to the reader. Deleting or exhausting it closes the table.
+    # Only the iterator refers to the reader, so deleting or exhausting the iterator closes the table.
     return iter(SequentialReader[Any](table, kind=codec, pipes=pipes, network=network))
 
 

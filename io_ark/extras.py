@@ -62,6 +62,6 @@ def import_extra(name: str, use: str = "") -> Any:
         if (error.name or "").partition(".")[0] != package:
             raise
         raise MissingExtraError(suggest_install(package, use), name=package) from None
-    except ImportError as error:  # The package does not fit this version of Python or NumPy.
+    except ImportError as error:  # The package may not fit this version of Python or NumPy.
         reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
         raise MissingExtraError(f"{reason}; install a version that works here", name=package) from None

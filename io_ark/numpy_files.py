@@ -20,8 +20,8 @@ from io_ark.errors import FormatError, MissingFileError, OpenError
 from io_ark.streams.files import describe_error
 
 Array = npt.NDArray[Any]
-# An array in a zip or tar file may unpack to this many bytes, or to this many times the size of that file. Without
-# limits, a small damaged or malicious file could use up the memory.
+# An array in a zip or tar file may have this many bytes when it is unpacked, or this many times the bytes of the zip or
+# tar file. Without limits, a small damaged or malicious file could use up the memory.
 MAX_UNPACKED_BYTES = 1 << 26
 MAX_UNPACKED_RATIO = 200
 
@@ -103,11 +103,11 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError(f"version {version[0]}.{version[1]} of the format is not supported")
         shape, is_fortran, dtype = read_header[version[0]](file)
         if dtype.hasobject:
-            raise ValueError("Object arrays cannot be loaded")
+            raise ValueError("it has Python objects instead of numbers or strings")
         if any(length < 0 for length in shape):
             raise ValueError(f"invalid shape {shape}")
         if dtype.itemsize == 0:
-            raise ValueError(f"the type {dtype.str} has a size of 0 bytes")
+            raise ValueError("its elements have a size of 0 bytes")
         length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
         if length > present:
             raise ValueError(f"expected {length} bytes after the header, but only {present} are available")
@@ -116,7 +116,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError("the file is truncated")
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
-    except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
+    except Exception as error:  # NumPy and zipfile raise errors of many types, such as MemoryError.
         raise FormatError(
             f"cannot be read as a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
         ) from None
@@ -145,7 +145,7 @@ def _measure_regular_file(name: str) -> int:
 
 def _open_error(name: str, error: OSError | ValueError) -> OpenError:
     if isinstance(error, FileNotFoundError):
-        return MissingFileError("no such file", file=name)
+        return MissingFileError("no such file: correct the name", file=name)
     return OpenError(f"cannot be read: {describe_error(error)}", file=name)
 
 

@@ -21,9 +21,10 @@ from io_ark.text import WHITE_SPACE
 # Number of rows by which a range may exceed the matrix: two for edge effects of framing, one for rounded times (Kaldi:
 # src/util/kaldi-holder.cc).
 ROW_TOLERANCE = 3
-_MAX_OFFSET = 2**63 - 1
-_MAX_OFFSET_DIGITS = 19
-# Characters at the start or the end of a name that may make it something other than a plain file name.
+_MAX_OFFSET = 2**63 - 1  # Maximum offset in bytes that the system's calls accept.
+_MAX_OFFSET_DIGITS = 19  # Number of digits of _MAX_OFFSET.
+# First and last characters of names that may not be plain file names: white space, "-", "|", and the "a" and "s" of
+# "ark" and "scp".
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
 # Start of a table specifier, valid or not: options, the word "ark" or "scp", and a colon.
 _SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)
@@ -35,10 +36,10 @@ class Rspecifier(NamedTuple):
     """A table to read."""
 
     kind: Literal["ark", "scp"]  # "ark" (an archive) or "scp" (a script file with the location of each object)
-    rxfilename: str  # the stream that holds the archive or the script
+    rxfilename: str  # name of the stream that contains the archive or script file
     once: bool = False  # `o`: each key is looked up at most once
     sorted: bool = False  # `s`: the keys of the table are sorted by their bytes
-    called_sorted: bool = False  # `cs`: keys are looked up in that order
+    called_sorted: bool = False  # `cs`: keys are looked up in the order of their bytes
     permissive: bool = False  # `p`: unreadable objects are treated as missing
     background: bool = False  # `bg`: a thread reads ahead
 
@@ -46,12 +47,12 @@ class Rspecifier(NamedTuple):
 class Wspecifier(NamedTuple):
     """A table to write."""
 
-    # "ark" (an archive), "both" (an archive, and a script file that points into it) or "scp" (an existing script file
-    # that names the file for each key's object)
+    # "ark" (an archive), "both" (an archive, and a script file with the locations of its objects) or "scp" (an existing
+    # script file that names the output file of each key)
     kind: Literal["ark", "scp", "both"]
     archive: str = ""  # the archive's wxfilename ("" for kind "scp")
     script: str = ""  # the script's file name ("" for kind "ark")
-    binary: bool = True  # `b` (default) or `t`
+    binary: bool = True  # `b` (default): binary format; `t`: text format
     flush: bool = False  # `f`: flush after each object; `nf` (default): do not
     permissive: bool = False  # `p`: skip keys that are not in the script file (kind "scp")
 
@@ -79,7 +80,7 @@ class Range:
 
     rows: tuple[int, int] | None  # first and last row (element of a vector), both included; None: all
     columns: tuple[int, int] | None  # first and last column, both included; None: all
-    text: str  # the range before parsing, for messages
+    text: str  # the range without brackets, as in the rxfilename, for messages
 
     def to_slices(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return the slices of rows and columns that the range selects.
@@ -94,7 +95,7 @@ class Range:
         """
         if columns is None and "," in self.text:
             raise ValueError(
-                f"the range [{self.text}] has rows and columns, but the object is a vector of {rows} elements: "
+                f"the range [{self.text}] has rows and columns, but the object is a vector of length {rows}: "
                 "give one range, such as [0:9]"
             )
         first, last = self.rows if self.rows is not None else (0, rows - 1)
@@ -103,7 +104,7 @@ class Range:
         if columns is not None:
             fits = fits and left <= right < columns
         if not fits:
-            size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
+            size = f"a vector of length {rows}" if columns is None else f"a matrix of {rows} x {columns}"
             raise ValueError(
                 f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"
             )
@@ -161,7 +162,7 @@ def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[lis
 
 
 _READ_FLAGS = {
-    "b": ("format", True),  # Readers ignore it, because they detect the format.
+    "b": ("format", True),  # Readers ignore b and t, because they detect the format.
     "t": ("format", False),
     "o": ("once", True),
     "no": ("once", False),
@@ -234,7 +235,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # The condition is also True for an empty text.
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # Also true for "".
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":
@@ -244,7 +245,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
         _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
-        digits = digits.lstrip("0") or "0"  # Python converts at most 4,300 digits.
+        digits = digits.lstrip("0") or "0"  # Python refuses more than 4,300 digits, and zeros do no harm.
         if len(digits) > _MAX_OFFSET_DIGITS or int(digits) > _MAX_OFFSET:
             _refuse(text, "has an offset beyond the size of any file: correct the offset, which is a number of bytes")
         return Rxfilename("file", path, int(digits))

@@ -11,7 +11,7 @@ MAX_SHOWN_BITS = 128  # Error messages show only the size of an integer with mor
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Number of entries at the start of a long list that notebooks show."""
-_MAX_MESSAGE_CHARACTERS = 1900  # Error messages are readable at this length. A command in a message may be longer.
+_MAX_MESSAGE_CHARACTERS = 1900  # Longer messages, such as a message with a long command, are shortened.
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -66,7 +66,7 @@ def quote_value(value: object) -> str:
         return f"an integer of {shown.bit_length()} bits"
     try:
         return shorten(repr(shown))
-    except ValueError:  # A list may contain an integer of more than 4,300 digits.
+    except ValueError:  # A list may contain an integer of more than 4,300 digits, which `repr` refuses.
         return f"a {type(shown).__name__} with an integer that is too large to be shown"
 
 

@@ -21,9 +21,9 @@ BLOCK_BYTES = 1 << 19
 """Maximum bytes of a block with several entries. A block and its results should fit into a processor cache."""
 
 MAX_ENTRIES = 1 << 12
-"""Maximum number of entries of a block."""
+"""Maximum number of entries of a block, which bounds the memory for their sizes and positions."""
 
-# Types of list elements without masks, so that a list of them need not be searched for masked arrays.
+# Types of values that have no masks. A list of such values need not be searched for masked arrays.
 _COMMON_TYPES = frozenset((int, float, np.ndarray))
 # Maximum bytes of a result of `Block.map` that is copied into one array together with other results. Writing a larger
 # result takes much longer than the handling of a separate object, so a copy would save nothing.
@@ -90,7 +90,7 @@ class Block:
             yield self
             return
         indices, middle = np.arange(len(self)), len(bounds) // 2
-        # Halving is faster than selecting many parts from the whole.
+        # Splitting into halves is faster than selecting every part from the whole block.
         for half in (bounds[: middle + 1], bounds[middle:]):
             part = self.select((half[0] <= indices) & (indices < half[-1]))
             yield from part.split([bound - half[0] for bound in half])
@@ -150,9 +150,9 @@ class ObjectBlock(Block):
     keys: bytes
     read: Callable[[], Iterable[Any]]  # function that returns the values in the order of the keys
     count: int  # number of entries
-    # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
+    # (bytes,) uint8: the bytes of the entries in their archive. Empty for entries that do not come from an archive.
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
-    # (entries,) int64: end of each entry in `data`
+    # (entries,) int64: offset in `data` of the end of each entry. Empty if `data` is empty.
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
@@ -202,7 +202,7 @@ class ArrayBlock(Block):
         shapes = np.array([array.shape for array in arrays], np.int64)
         if dimensions == 1:
             shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
-        flat = [array.reshape(-1) for array in arrays]  # A reversed column stays a view with a negative stride.
+        flat = [array.reshape(-1) for array in arrays]  # A view may have a negative stride, so it is copied below.
         values = np.ascontiguousarray(flat[0]) if len(flat) == 1 else np.concatenate(flat)
         return cls(encode_keys(keys), values, shapes, dimensions)
 
@@ -297,7 +297,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Iterating over equal shapes is faster than the loop below.
+        if (stacked := self.stack()) is not None:  # Iterating over one array is faster than the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0
@@ -324,7 +324,7 @@ def _is_array(value: Any) -> bool:
     return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
 
 
-# A blank and the binary marker, relative to the start of an object.
+# Positions of the blank before an object and of the two bytes of its binary marker, relative to the object's start.
 _START = np.arange(-1, 2)
 
 

@@ -16,9 +16,9 @@ from io_ark.native import NATIVE
 
 Posterior = list[list[tuple[int, float]]]
 
-# Bytes of a list, and of a pair of an integer and a float, in the format of marshal.
-_LIST_BYTES = 5
-_PAIR_BYTES = _LIST_BYTES + 5 + 9
+# Sizes in the format of marshal, in which a type code precedes every length and number.
+_LIST_BYTES = 5  # Bytes of a list or tuple without its elements.
+_PAIR_BYTES = _LIST_BYTES + 5 + 9  # Bytes of a pair of an int and a float.
 
 
 def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
@@ -49,7 +49,7 @@ class PosteriorArrays(NamedTuple):
 
     counts: npt.NDArray[np.int64]  # (frames,) int64: number of entries of each frame
     integers: npt.NDArray[np.int32]  # (entries,) int32: the integers of all frames, back to back
-    weights: npt.NDArray[np.float32]  # (entries,) float32: the weight of each integer
+    weights: npt.NDArray[np.float32]  # (entries,) float32: the weights of all frames, one for each integer
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
@@ -82,9 +82,9 @@ class PosteriorBlock(Block):
     keys: bytes
     frames: Integers  # (entries,): number of frames of each posterior
     posteriors: PosteriorArrays  # the frames of all posteriors, back to back
-    # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
+    # (bytes,) uint8: the bytes of the entries in their archive. Empty for entries that do not come from an archive.
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
-    # (entries,) int64: end of each entry in `data`
+    # (entries,) int64: offset in `data` of the end of each entry. Empty if `data` is empty.
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ class ArrayInfo(NamedTuple):
     """Shape and dtype of an array, read from its header without loading the data."""
 
     shape: tuple[int, ...]  # shape of the array that reading would return
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # type of the elements of that array
 
     @property
     def ndim(self) -> int:

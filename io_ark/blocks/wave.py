@@ -66,7 +66,7 @@ class WaveBlock(Block):
     samples: npt.NDArray[np.int16]
     starts: Integers  # (entries,) int64: index of the first sample of each entry
     lengths: Integers  # (entries,) int64: number of samples of each entry
-    rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rates in Hz
+    rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rate of each entry in Hz
     only_headers: bool = False  # True if the samples were not read. Values are then WaveInfo.
 
     @classmethod

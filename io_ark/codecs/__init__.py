@@ -45,7 +45,8 @@ __all__ = [
     "read_any",
 ]
 
-# Modules that are imported when one of these names is first used. Copying matrices then loads no code for audio.
+# Maps names to the modules of this package that define them. A module is imported when one of its names is first used,
+# so that copying matrices loads no code for audio.
 _HOMES = {
     "CompressedMatrix": "compressed",
     "CompressionMethod": "compressed",

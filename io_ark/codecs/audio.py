@@ -31,8 +31,9 @@ _FORMATS = (
 _MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
 # No wave file is larger, because its sizes have 32 bits. The limit stops reading from a command that never ends.
 MAX_AUDIO_BYTES = 1 << 32
-_FLAC_BYTES = 26  # Rate, channels and samples end at this offset, in the first block (STREAMINFO).
-_SPHERE_BYTES = 1024
+# The first block (STREAMINFO) has the sampling rate and the numbers of channels and samples before this byte offset.
+_FLAC_BYTES = 26
+_SPHERE_BYTES = 1024  # Usual length of the header.
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
 _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once. The limit bounds the memory.
 
@@ -164,7 +165,7 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
     try:
         with soundfile.SoundFile(data) as file:
             yield file
-    except (RuntimeError, TypeError) as error:  # soundfile raises subclasses of RuntimeError.
+    except (RuntimeError, TypeError) as error:  # soundfile's own errors are subclasses of RuntimeError.
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 

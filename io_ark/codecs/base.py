@@ -34,16 +34,16 @@ _TYPE_ERRORS = (AttributeError, TypeError, ValueError, OverflowError, RuntimeErr
 BINARY_MARKER = b"\0B"
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
-# Maximum length of a number in text. Kaldi writes far fewer characters.
+# Maximum length of a number in text. Kaldi writes far fewer characters, so a longer number shows a damaged file.
 MAX_NUMBER_CHARACTERS = 400
-MAX_TOKEN_BYTES = 4096
+MAX_TOKEN_BYTES = 4096  # Maximum length of a token, so that other data is not searched to its end for a space.
 
 WHITE_SPACE = b" \t\n\v\f\r"
 _STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]
 _TOKEN = re.compile(rb"(\S{1,%d})\s" % MAX_TOKEN_BYTES)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-# Text after a number that may continue: the end of the available bytes, or the start of an exponent.
+# Matches the available bytes after a number that may continue: no bytes, or the start of an exponent.
 _UNFINISHED = re.compile(rb"(?:[eE][+-]?)?\Z")
 
 _SIZED_INT32 = struct.Struct("<bi")
@@ -205,7 +205,8 @@ class FloatArrayCodec(ArrayCodec):
         self._stored, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
         is_single = self.dtype == np.float32
         self.scan_kind = self.name if is_single else f"double-{self.name}"
-        # The bytes in binary up to the size of the first dimension: the marker, a token such as FM, and the byte 4.
+        # The bytes of an array in binary before its first dimension: the marker, a token such as FM, a space, and the
+        # byte 4, which is the length of the dimension in bytes.
         self._start = b"%b%c%c \4" % (BINARY_MARKER, b"F" if is_single else b"D", self.name[0].upper().encode())
 
 
@@ -222,7 +223,7 @@ def read_marker(source: Source) -> bool:
     if marker[:1] not in _STARTS_OF_NUMBERS:
         refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
-        source.read(2)  # Raises TruncatedError, because the input ends after the zero byte.
+        source.read(2)  # This raises TruncatedError, because the input ends after the zero byte.
     if marker[:1] == b"\0":
         source.fail("expected a binary or text object, found a zero byte without the 'B' of a binary object")
     return False
@@ -262,7 +263,10 @@ def read_token(source: Source, binary: bool) -> bytes:
         source.fail("expected a token, found white space or the end", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}", at)
+        source.fail(
+            f"no space in {MAX_TOKEN_BYTES} bytes after the start of the token {quote(token[0])}; the file is damaged",
+            at,
+        )
     if not source.at_end():
         source.skip(1)
     return token[0]
@@ -309,7 +313,7 @@ def read_size(source: Source, binary: bool, what: str) -> int:
     at = source.tell()
     size = read_int32(source, binary)
     if size < 0:
-        source.fail(f"{what} is negative: {size}", at)
+        source.fail(f"{what} is negative: {size}; the file is damaged", at)
     return size
 
 

@@ -36,9 +36,9 @@ _NO_PERCENTILES = np.empty((0, 4), np.uint16)
 # Upper bound on the bytes between the key of a matrix and its percentiles: a space, the binary marker, a token such as
 # "CM2 ", and a range and a shape in 16 bytes.
 _MAX_ENTRY_BYTES = 24
-# Kaldi's own constant for 1/65535, in float32.
+# Step of a percentile as a share of the range: Kaldi's own float32 constant for 1/65535.
 _PER_STEP = np.float32(1.52590218966964e-05)
-_PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
+_PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}  # Step of an integer as a share of the range.
 
 
 def align_numbers(array: Array) -> Array:
@@ -154,13 +154,14 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
     """
     matrix = _unpack_matrix(header, data, begin)
     minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # A damaged header may hold any range.
+    with np.errstate(over="ignore", invalid="ignore"):  # A damaged header may have any range, so values may overflow.
         if matrix.format != b"CM":
-            # The factor is the difference between successive integers, divided in float64 as in Kaldi.
+            # The factor is the difference between the values of successive integers. As in Kaldi, it is computed in
+            # float64 and then rounded to float32.
             linear: Array = codes * np.float32(matrix.range * _PER_CODE[matrix.format]) + minimum
             return linear
         p0, p25, p75, p100 = _scale_percentiles(minimum, span, matrix.percentiles)
-        # As in Kaldi, the products are in float32, and the factors and sums in float64.
+        # As in Kaldi, differences are multiplied by codes in float32, and all other steps are in float64.
         low = p0 + ((p25 - p0) * codes).astype(np.float64) * (1 / 64)
         middle = p25 + ((p75 - p25) * (codes - 64)).astype(np.float64) * (1 / 128)
         high = p75 + ((p100 - p75) * (codes - 192)).astype(np.float64) * (1 / 63)
@@ -243,11 +244,11 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
     if least == 0:
-        # If the matrix has zeros of both signs, Kaldi's minimum is the first zero.
+        # If the matrix has zeros of both signs, Kaldi's minimum has the sign of the first zero.
         least = values.flat[np.flatnonzero(values == 0)[0]]
     with np.errstate(over="ignore", invalid="ignore"):
         if least == greatest:
-            # A constant matrix needs a positive range. Kaldi computes the sum in float64 and rounds it to float32.
+            # A constant matrix needs a positive range. As in Kaldi, compute the sum in float64 and round it to float32.
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
@@ -260,7 +261,7 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
     """Scale ``(value - minimum) / span`` to integers with the rounding of Kaldi's FloatToUint16 and FloatToUint8."""
     with np.errstate(over="ignore"):
         scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
-    # In float32 this sum could round up to the next integer.
+    # Add in float64, because a sum in float32 could round up to the next integer.
     rounded: Array = np.add(scaled, 0.499, dtype=np.float64)
     return rounded.astype(dtype)
 
@@ -285,7 +286,7 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
     """Return distinct percentiles for each row of an array of shape (columns, rows) (Kaldi's ComputeColHeader)."""
     rows = columns.shape[1]
     quarter = rows // 4
-    # With fewer than 5 rows, all values are used in order. The loop below fills in missing percentiles.
+    # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
     places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
     chosen = np.sort(columns, axis=1)[:, places]
     steps = np.zeros((len(columns), 4), np.int64)
@@ -334,17 +335,18 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     format_name, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(format_name)
     if not space and len(head) < _HEADER.size:
-        source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
+        source.read(_HEADER.size)  # This raises TruncatedError, because the source has fewer bytes.
     if stored is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(format_name) + 1 + _HEADER.size)  # Raises TruncatedError if the bytes are missing.
+        source.read(len(format_name) + 1 + _HEADER.size)  # This raises TruncatedError, as above.
     _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
-        source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
+        source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns; the file is damaged")
     source.skip(len(format_name) + 1 + _HEADER.size)
     if columns == 0:
-        # Kaldi writes 4 extra bytes after the header of an empty matrix, but Kaldi's reader does not read these bytes.
+        # Kaldi writes 4 extra bytes after the header of an empty matrix, but its reader does not read them, so they are
+        # optional.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return 0, 0, 0

@@ -20,10 +20,10 @@ from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 
-# A token of two letters and a space, then rows and columns as sized integers.
+# A token of two letters and a space, and then the numbers of rows and columns, each after a byte 4.
 _HEADER = struct.Struct("<3sbibi")
 HEADER_SIZE = _HEADER.size
-_NUMBERS_AT_A_TIME = 1 << 16
+_MAX_FORMATTED_NUMBERS = 1 << 16  # Maximum number of numbers that are formatted at once.
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.dtype("<f8")}
 
 
@@ -31,12 +31,12 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     """Read a header, and return the precision and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
-        source.read(HEADER_SIZE)  # Raises TruncatedError if the bytes are missing.
+        source.read(HEADER_SIZE)  # This raises TruncatedError, because the source has fewer bytes.
     if stored is None:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote_or_end(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
-        source.fail("expected rows and columns of a matrix as 4-byte integers")
+        source.fail("expected the numbers of rows and columns as 4-byte integers; the file is damaged")
     if rows < 0 or columns < 0:
         source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
     source.skip(HEADER_SIZE)
@@ -98,7 +98,9 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:
-            source.fail(f"a matrix in text: row {row} has {count} numbers, but the rows before it have {columns}", at)
+            source.fail(
+                f"a matrix in text: row {row} (from 0) has the length {count}, but row 0 has the length {columns}", at
+            )
     return values.reshape(len(counts), columns)
 
 
@@ -121,7 +123,7 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():
-        source.fail(f"a {what} in text has no closing ']'", at)
+        source.fail(f"a {what} in text has no closing ']'; the file may be truncated", at)
     source.skip(1)
     end_line(source)
     return text, at + 1
@@ -138,7 +140,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
         return
     sink.write(b" [")
     # Formatting some rows at a time bounds the memory for the text of a large matrix.
-    step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
+    step = max(1, _MAX_FORMATTED_NUMBERS // matrix.shape[1])
     for first in range(0, len(matrix), step):
         rows = matrix[first : first + step]
         numbers = np.ascontiguousarray(rows).reshape(-1)

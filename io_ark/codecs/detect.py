@@ -21,7 +21,8 @@ from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import BytesSource, Source
 
-# Numbers of bytes that are examined to classify text and integers. The second is used if the first is too small.
+# Numbers of bytes that are examined to classify text and integers. The second number is used if an object does not end
+# within the first number of bytes.
 _WINDOWS = (1 << 12, 1 << 20)
 # Number of first bytes that distinguish a single object from an archive.
 _MAX_START_BYTES = 24
@@ -40,24 +41,26 @@ _TOKENS = {
     b"<IvectorExtractor>": ("ivector-extractor", {}), b"<TransitionModel>": ("acoustic-model", {}),
     b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
-# First words of models in text, and first bytes of graphs.
+# First words of models in text.
 MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]
-FST = b"\xd6\xfd\xb2\x7e"
-# Lines of a configuration file: empty lines, comments and options.
+FST = b"\xd6\xfd\xb2\x7e"  # First bytes of graphs, in OpenFst's format.
+# Matches the start of a configuration file: empty lines and comments, and then an option or a comment.
 _CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
-# Bytes up to the end of the marker, a token of two letters and the space after it.
+# Number of bytes of the binary marker, a token of two letters and a space, with which most objects start.
 _TOKEN_END = 5
-_VECTOR = b"FV \x04"
+_VECTOR = b"FV \x04"  # Start of the weights in a Gaussian posterior. No object ends before it.
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
-_SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
-# The bits of a float outside this range are more likely an integer: up to 500 million, or negative.
+_SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])  # A number of 4 bytes after a byte with its size.
+# Magnitudes of floats that are common. The bits of other floats are more likely an integer, because smaller floats have
+# the bits of integers up to 500 million, and NaN has the bits of small negative integers.
 _COMMON_FLOATS = (1e-20, 1e20)
-# Bits of the NaNs that arithmetic returns. Other NaNs look like small negative integers or integers near 2**31.
+# Bits of the NaNs that arithmetic returns. The bits of other NaNs are more likely small negative integers, or integers
+# near 2**31.
 _NAN_BITS = (0x7FC00000, -0x400000)
 
 _codec = cache(codec)
-# Codecs of objects in binary by their first bytes: the marker, a token of two letters and a space.
+# Maps the first _TOKEN_END bytes of binary objects to codecs, so that the kind is detected only once.
 _BY_START: dict[bytes, Codec[Any]] = {}
 
 
@@ -104,7 +107,7 @@ def _detect_integer_kind(source: Source) -> str:
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
-    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for a vector of `count` integers.
+    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
@@ -177,7 +180,7 @@ def _classify_text(source: Source) -> str:
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
-    # An object in an archive is on one line, and not at the start of the file.
+    # An object of an archive follows a key and fills one line. Text at the start of a file may be a whole text file.
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and later_lines.strip():
@@ -223,10 +226,10 @@ def _classify_list(line: bytes) -> str:
 
 
 def read_any(source: Source) -> Any:
-    """Read an object of any kind at the next byte of ``source``.
+    """Read an object of any kind at the next byte of ``source``, and return its value.
 
     Raises:
-        FormatError: the bytes are not an object.
+        FormatError: the bytes are not an object of a known kind.
         TruncatedError: the object is incomplete.
 
     >>> from io_ark.codecs import read_any
@@ -271,7 +274,7 @@ class AnyCodec(Codec[Any]):
         detected = _BY_START.get(start)
         if detected is None:
             kind, options = detect_kind(source)
-            cache_key = kind, len(options)  # A kind is detected with one set of options, or without options.
+            cache_key = kind, len(options)  # A kind has at most one nonempty set of options.
             detected = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
                 _BY_START[start] = detected

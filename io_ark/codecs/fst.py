@@ -24,26 +24,26 @@ Array = npt.NDArray[Any]
 _MAGIC = 2125659606
 _LENGTH = struct.Struct("<i")
 _HEADER = struct.Struct("<iiQqqq")
-_HAS_SYMBOLS = 1 | 2
-_IS_ALIGNED = 4
-_ALIGNED_VERSION = 1
-_ALIGNMENT = 16
-_FINAL = -1
+_HAS_SYMBOLS = 1 | 2  # Flags of a header that is followed by symbol tables of the input or output.
+_IS_ALIGNED = 4  # Flag of files with aligned arrays.
+_ALIGNED_VERSION = 1  # Version of compact FSTs whose arrays are aligned without a flag.
+_ALIGNMENT = 16  # Aligned arrays start at a multiple of this number of bytes.
+_FINAL = -1  # Label of an element that is a final cost and not an arc.
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
-_MAX_NAME_BYTES = 100  # Maximum length of the name of a type. All names in use are shorter.
+_MAX_NAME_BYTES = 100  # Longer names of FST or arc types show a damaged file.
 _INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
-_INFINITE = b"Infinity", b"-Infinity"  # OpenFst prints infinite costs in this form.
+_INFINITE = b"Infinity", b"-Infinity"  # Infinite costs, as OpenFst prints them.
 
 
 class Acceptor(NamedTuple):
     """A weighted acceptor. Its weights are costs (negative logarithms)."""
 
     start: int  # start state, or -1 without states
-    final_costs: Array  # float32 of shape (states,): infinite for states that are not final
+    final_costs: Array  # float32 of shape (states,): cost of ending in a state, infinite if it is not final
     states: Array  # int32 of shape (arcs,): source state of each arc, ascending
-    labels: Array  # int32 of shape (arcs,)
-    costs: Array  # float32 of shape (arcs,)
-    next_states: Array  # int32 of shape (arcs,)
+    labels: Array  # int32 of shape (arcs,): label of each arc
+    costs: Array  # float32 of shape (arcs,): cost of each arc
+    next_states: Array  # int32 of shape (arcs,): destination state of each arc
 
 
 @register_kind("fst")
@@ -51,12 +51,12 @@ class Acceptor(NamedTuple):
 class Fst:
     """Graph that fills a file, such as ``HCLG.fst``: the fields of its header, and the bytes after the header."""
 
-    type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
+    type: str  # type of the FST as OpenFst names it, such as `vector`, `const`, `ngram` or `olabel_lookahead`
     arc_type: str  # type of the arcs, such as `standard`
-    version: int  # version of the format of this type
+    version: int  # version of the file format of this FST type
     flags: int  # bits of the header: 1 and 2 for symbol tables, 4 for aligned states and arcs
-    properties: int  # properties that are known, as OpenFst's bits
-    start: int  # start state, or -1
+    properties: int  # bits of OpenFst's known properties, such as sorted arcs
+    start: int  # start state, or -1 if there is none
     num_states: int  # number of states, or -1 or 0 if the header lacks it
     num_arcs: int  # number of arcs, or -1 or 0 if the header lacks it
     data: bytes  # the bytes after the header: symbol tables, states and arcs
@@ -72,11 +72,13 @@ class FstCodec(Codec[Fst]):
 
     def read(self, source: Source) -> Fst:
         at = source.tell()
-        if at or _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
-            source.fail("expected an FST in OpenFst's binary format, which is read as a whole file", at)
+        if at:
+            source.fail("an FST is a whole file and cannot be in an archive or at an offset: use its file name", at)
+        if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
+            source.fail("expected an FST in OpenFst's binary format: name another file, or convert the FST", at)
         fst_type, arc_type = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
         version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
-        remaining = source.remaining()  # A known size saves a copy.
+        remaining = source.remaining()  # Reading a known number of bytes at once saves a copy.
         data = source.read_rest() if remaining is None else bytes(source.read(remaining))
         return Fst(fst_type, arc_type, version, flags, properties, start, states, arc_count, data)
 
@@ -98,7 +100,7 @@ def read_acceptor(source: Source, binary: bool) -> Acceptor:
 def _read_name(source: Source) -> bytes:
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     if not 0 <= length <= _MAX_NAME_BYTES:
-        source.fail(f"invalid length of the name of an FST's type: {length} bytes")
+        source.fail(f"invalid length of the name of an FST's type: {length} bytes; the file is damaged")
     return bytes(source.read(length))
 
 
@@ -116,11 +118,11 @@ def _read_compact(source: Source) -> Acceptor:
         source.fail("an FST with symbol tables is not supported: remove them with fstsymbols --clear_isymbols "
                     "--clear_osymbols", at)  # fmt: skip
     if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
-        source.fail(f"invalid FST of {count} states with start state {start}", at)
+        source.fail(f"invalid FST of {count} states with start state {start}; the file is damaged", at)
     aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
     ends = _read_aligned(source, aligned, "<u4", count + 1).astype(np.int64)
     if ends[0] != 0 or (np.diff(ends) < 0).any():
-        source.fail("the arcs of an FST's states are not in order", at)
+        source.fail("the arcs of an FST's states are not in order; the file is damaged", at)
     elements = _read_aligned(source, aligned, _ELEMENT, int(ends[-1]))
     owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
     final = elements["label"] == _FINAL
@@ -128,7 +130,7 @@ def _read_compact(source: Source) -> Acceptor:
     final_costs[owners[final]] = elements["weight"][final]
     arcs = elements[~final]
     if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
-        source.fail("an arc of an FST leads to a state that does not exist", at)
+        source.fail("an arc of an FST leads to a state that does not exist; the file is damaged", at)
     return Acceptor(start, final_costs, owners[~final], *(arcs[name].copy() for name in _ARC_FIELDS))
 
 
@@ -164,7 +166,7 @@ def _read_lines(source: Source) -> Acceptor:
         at = source.tell()
     count = 1 + max([start, *final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
     if count > 2 * (len(arcs) + len(final)) + 1:
-        source.fail(f"most of the {count} states of an FST have no arc and are not final", at)
+        source.fail(f"most of the {count} states of an FST have no arc and are not final; the file is damaged", at)
     final_costs = np.full(count, np.inf, np.float32)
     for state, cost in final.items():
         final_costs[state] = cost
@@ -177,7 +179,7 @@ def _read_lines(source: Source) -> Acceptor:
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
-        source.fail(f"{quote(word)} is not a {'label' if minimum else 'state'} of an FST", at)
+        source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)
 
 
@@ -187,5 +189,5 @@ def _parse_cost(source: Source, word: bytes, at: int) -> float:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf
     if np.isinf(cost):
-        source.fail(f"{quote(word)} is not a cost of an FST", at)
+        source.fail(f"expected a cost of an FST (a number), found {quote(word)}", at)
     return cost

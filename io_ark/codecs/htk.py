@@ -20,11 +20,11 @@ Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct(">iihH")
 _FIELDS = np.dtype([("frames", ">i4"), ("period", ">i4"), ("size", ">i2"), ("kind", ">u2")])
-_BASE = 0o77
-_COMPRESSED = 0o2000
-_CHECKSUM = 0o10000
-_VECTOR_QUANTIZED = 0o40000
-# Codes of WAVEFORM, IREFC and DISCRETE, whose data are not floats.
+_BASE = 0o77  # Bits of the basic kind, such as MFCC. The other bits are qualifiers.
+_COMPRESSED = 0o2000  # Qualifier _C: the numbers are compressed.
+_CHECKSUM = 0o10000  # Qualifier _K: a checksum of 2 bytes follows the data.
+_VECTOR_QUANTIZED = 0o40000  # Qualifier _V: the data are indexes of vectors.
+# Basic kinds WAVEFORM, IREFC and DISCRETE, whose data are not floats.
 _NOT_FLOATS = (0, 5, 10)
 
 
@@ -78,7 +78,7 @@ class HtkCodec(Codec[HtkFeatures]):
             source.fail(f"HTK features of kind {parameter_kind:#o} are compressed, quantized or not floats: write "
                         "plain features, for example with HCopy", at)  # fmt: skip
         if frames < 0 or size < 0:
-            source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes", at)
+            source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes; the file is damaged", at)
         columns = size // 4
         values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
         if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:
@@ -93,6 +93,7 @@ class HtkCodec(Codec[HtkFeatures]):
             header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)
         except struct.error as error:
             raise FormatError(f"HTK cannot hold {features.shape[1]} columns, period {value.sample_period} and kind "
-                              f"{value.parameter_kind}: {error}") from error  # fmt: skip
+                              f"{value.parameter_kind}: pass at most 8191 columns, an integer period below 2**31 and "
+                              "an integer kind below 2**16") from error  # fmt: skip
         sink.write(header)
         sink.write(view_raw_bytes(features))

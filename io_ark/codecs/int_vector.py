@@ -38,8 +38,8 @@ Array = npt.NDArray[Any]
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
-_MAX_INTEGER_CHARACTERS = 18  # Integers of this length fit into 64 bits.
-_DIGITS = b"0123456789 "  # NumPy parses lines of only these characters as `istream >> int` does.
+_MAX_INTEGER_CHARACTERS = 18  # Maximum length of an integer in text. Every integer of this length fits into 64 bits.
+_DIGITS = b"0123456789 "  # If a line has only these characters, NumPy parses it as `istream >> int` does.
 
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -62,7 +62,9 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
             wrong = np.flatnonzero(records[name] != size)
             if len(wrong):
                 place = at + int(wrong[0]) * layout.itemsize
-                source.fail(f"{what}: expected a byte {size} before each number of {size} bytes", place)
+                source.fail(
+                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", place
+                )
     return records
 
 
@@ -106,7 +108,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
         if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
-            source.fail(f"{quote(word[0])} is not a list of integers of {limits.bits} bits", at + word.start())
+            source.fail(f"expected integers of {limits.bits} bits, found {quote(word[0])}", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
         source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
@@ -150,7 +152,7 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        # np.ascontiguousarray() would return a single element with the stride of its record, not a copy.
+        # Not np.ascontiguousarray, which would return a single element as a view with the stride of its record.
         records = read_sized(source, self._layout, count, "a vector of integers")
         return np.array(records["value"])
 
@@ -168,7 +170,7 @@ class IntVectorCodec(ArrayCodec):
             sink.write(encode_list(numbers.astype(np.int32, copy=False), (b"", b"\n")))
 
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
+        return Pack(encode_block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         """Encode the entries of a block of vectors of int32. Return None for any other block."""
@@ -243,7 +245,7 @@ class PairVectorCodec(Codec[Array]):
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
 
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=partial(self._pack_block, binary))
+        return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         """Encode the entries of a block of matrices with two columns. Return None for any other block."""
@@ -276,7 +278,9 @@ class PairVectorCodec(Codec[Array]):
         pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
-                source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers instead of 2", at)
+                source.fail(
+                    f"expected 2 numbers in pair {i} (from 0; pairs are separated by ';'), found {len(pair)}", at
+                )
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
@@ -308,11 +312,13 @@ class PairVectorCodec(Codec[Array]):
         if array.size == 0:
             return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
-            raise FormatError(f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}")
+            raise FormatError(
+                f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}: reshape the array"
+            )
         if self.dtype.kind == "i":
             array = to_integers(array.reshape(-1), np.int32).reshape(-1, 2)
         elif array.dtype.kind not in "fiub":
-            raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
+            raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}: convert the array")
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(array[:, 0], self.dtype), np.ascontiguousarray(array[:, 1], self.dtype)
 

@@ -25,7 +25,7 @@ FloatKind: TypeAlias = Literal["float", "double"]
 ArrayKind: TypeAlias = Literal[
     Float32Kind, Float64Kind, Int32Kind, "int8-vector", "compressed-matrix", "sparse-vector", "sparse-matrix"
 ]
-# Kinds in no other group whose values have one type when they are written.
+# Kinds in none of the groups above that are written from values of one type.
 OtherWrittenKind: TypeAlias = Literal[
     "general-matrix", "int-vector-vector", "bool", "gauss-posterior", "nnet-example", "nnet-chain-example", "htk",
     "wave-info",

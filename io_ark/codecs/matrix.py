@@ -25,7 +25,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 _COMPRESSED = b"\0BC"
-# The marker and the header of a dense matrix (see dense.py).
+# The binary marker and the header of a dense matrix (see dense.py).
 _DENSE_HEADER = struct.Struct("<6sibi")
 _START = _DENSE_HEADER.size
 _MAX_START_BYTES = len(BINARY_MARKER) + MAX_HEADER_BYTES
@@ -43,7 +43,7 @@ class MatrixCodec(FloatArrayCodec):
     name = "matrix"
 
     def read(self, source: Source) -> Array:
-        # A fast path for the common case, because the number of calls dominates for small matrices.
+        # A fast path for the common case, because calls take most of the time for small matrices.
         head = source.peek_buffered(_MAX_START_BYTES)
         if len(head) >= _START:
             start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)

@@ -44,8 +44,8 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     first = 1 + width * int.from_bytes(head[1:], "little")
     if first > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first * _SIZED.itemsize)  # Buffers more bytes, if they are available.
-    # The next call reads lists that exceed this estimate.
+    source.peek(first * _SIZED.itemsize)  # Buffers the first list, and more bytes if they have arrived.
+    # The room is an estimate from the first list. The next call reads lists that exceed it.
     data = source.peek_buffered(min(2 * first * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
@@ -97,7 +97,7 @@ def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray
     except (TypeError, OverflowError):
         if dtype.kind == "i":
             for number in numbers:
-                as_int32(number)  # Raises the error that names the element.
+                as_int32(number)  # This raises the error that names the element.
         raise
 
 

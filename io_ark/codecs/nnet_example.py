@@ -31,11 +31,11 @@ from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 
-# A byte of this magnitude or less is the step in t from the previous index. The byte 127 precedes a complete index.
-_MAX_STEP = 124
-_COMPLETE_MARK = 127
+_MAX_STEP = 124  # Largest magnitude of a signed byte that is the step in t from the previous index.
+_COMPLETE_MARK = 127  # Byte before an index that is stored completely.
 _COMPLETE_INDEX = np.dtype([("mark", "u1"), ("index", create_sized_layout("<i4", "n", "t", "x"))])
-# Number of indexes that are read at once after the encoding has changed, and while it stays the same.
+# Maximum number of indexes that are read at once: _MIN_RUN after a change between steps and complete indexes, and
+# _MAX_RUN while there is no change.
 _MIN_RUN, _MAX_RUN = 1 << 8, 1 << 12
 
 _matrix = GeneralMatrixCodec()
@@ -61,13 +61,13 @@ class NnetExample(NamedTuple):
 class Supervision(NamedTuple):
     """Target output of a chain network for sequences of equal length."""
 
-    weight: float
-    num_sequences: int
+    weight: float  # weight of the example in the objective function
+    num_sequences: int  # number of sequences in the example
     frames_per_sequence: int  # output frames per sequence
     label_dim: int  # number of pdfs. A label is a pdf plus 1.
     fsts: list[Acceptor]  # one acceptor for all sequences, or one per sequence for end-to-end training
     end_to_end: bool
-    alignment_pdfs: Array  # int32: the pdf of each frame, or empty
+    alignment_pdfs: Array  # int32 of shape (frames,): the pdf of each frame, or empty
 
 
 class ChainOutput(NamedTuple):
@@ -75,8 +75,8 @@ class ChainOutput(NamedTuple):
 
     name: str  # name of the output in the network, usually `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
-    supervision: Supervision
-    deriv_weights: Array  # weight of each row's derivative, float32 of shape (rows,), or empty
+    supervision: Supervision  # target of the output
+    deriv_weights: Array  # float32 of shape (rows,): weight of the derivative of each row, or empty
 
 
 @register_kind("nnet-chain-example")
@@ -135,7 +135,7 @@ def _read_complete(source: Source, limit: int) -> Array:
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _COMPLETE_MARK:
         source.fail("an index is neither a step in time nor complete; the example is damaged", source.tell() - 1)
-    return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size.
+    return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size byte.
 
 
 def _count_run(values: npt.NDArray[np.bool_]) -> int:
@@ -194,7 +194,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
     else:
         at = source.tell()
         if source.read(1)[0] != 1:
-            source.fail("expected a vector of bytes", at)
+            source.fail("expected the derivative weights as a vector of bytes; the example is damaged", at)
         count = int(np.frombuffer(source.read(4), "<i4")[0])
         weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)
     expect_token(source, binary, b"</NnetChainSup>")

@@ -18,10 +18,11 @@ from io_ark.codecs.text_format import encode_lists
 class Pack:
     """Ways to encode all entries of a block of one kind of object at once."""
 
-    # Type and number of dimensions of arrays that are written without conversion. None if there are no such arrays.
+    # Type and number of dimensions of arrays that are written without conversion. None if arrays need a conversion.
     arrays: tuple[np.dtype[Any], int] | None = None
-    # Encodes the entries of a block. Returns None for other types of blocks.
-    block: Callable[[Block], PackedBlock | None] = lambda block: None
+    # Function that encodes all entries of a block. It returns None for a block of a type that it cannot encode, and a
+    # writer then encodes the entries one by one.
+    encode_block: Callable[[Block], PackedBlock | None] = lambda block: None
 
 
 def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
@@ -69,4 +70,4 @@ def _pack_numbers(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
 
 def create_number_pack(binary: bool, dtype: Any) -> Pack:
     """Return the encoder of blocks of single numbers of a type."""
-    return Pack(block=partial(_pack_numbers, binary, dtype))
+    return Pack(encode_block=partial(_pack_numbers, binary, dtype))

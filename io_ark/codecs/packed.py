@@ -58,7 +58,7 @@ class PackedMatrixCodec(ArrayCodec):
             if binary:
                 packed = source.read_array(stored, count)
             else:
-                # An older text format. The list grows one by one, because the count may be wrong.
+                # An older text format of Kaldi. The list grows with the numbers, because a wrong count may be huge.
                 single = self.dtype == np.float32
                 numbers: list[float] = []
                 for _ in range(count):
@@ -82,7 +82,8 @@ class PackedMatrixCodec(ArrayCodec):
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
             source.fail(
-                f"{len(values)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers", at
+                f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(values)}: read another kind of object",
+                at,
             )
         return values, size
 
@@ -104,14 +105,14 @@ class PackedMatrixCodec(ArrayCodec):
             FormatError: the array is neither a triangle nor a square matrix of this form.
         """
         if array.dtype.kind not in "fiub":
-            raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")
+            raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")
         with np.errstate(over="ignore"):
             array = array.astype(self.dtype, copy=False)
         if array.ndim == 1:
             size = isqrt(2 * len(array))
             if size * (size + 1) // 2 != len(array):
                 raise FormatError(
-                    f"{len(array)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers"
+                    f"a lower triangle of n rows has n (n + 1) / 2 numbers, not {len(array)}: pass the whole triangle"
                 )
             return array, size
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
@@ -119,7 +120,7 @@ class PackedMatrixCodec(ArrayCodec):
                 f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
             )
         if self.form == "triangular" and np.triu(array, 1).any():
-            raise FormatError("the matrix is not lower triangular: an element above the diagonal is not zero")
+            raise FormatError("the matrix is not lower triangular: set the elements above the diagonal to zero")
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
             raise FormatError("the matrix is not symmetric: pass a matrix that equals its transpose")
         return array[np.tril_indices(len(array))], len(array)

@@ -57,7 +57,7 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
         rounded = round_to_float32(value)
         integer = parse_integer(index)
         if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(rounded):
-            source.fail(f"{quote(index)} or {quote(value)} is out of range for 32 bits", at)
+            source.fail(f"{quote(value if np.isinf(rounded) else index)} is out of range for 32 bits", at)
         pairs.append((integer, rounded))
     return pairs
 

@@ -69,7 +69,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
         return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=partial(self._pack_block, binary))
+        return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         """Encode the entries of a block of posteriors. Return None for any other block."""
@@ -152,7 +152,7 @@ def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
             source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
-            source.fail("a frame of a posterior has no closing ']' on its line", at + begin)
+            source.fail("a frame of a posterior has no closing ']' on its line; the file may be truncated", at + begin)
         frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
         place = end + 1
     return frames
@@ -182,7 +182,9 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 put(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError("an entry of a Gaussian posterior must be an integer and a vector of weights")
+                    raise FormatError(
+                        "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"
+                    )
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")

@@ -33,7 +33,7 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     """
     cuts_itself = hasattr(value, "part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
-    is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices have no dtype.
+    is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices are float without a dtype.
     if not (cuts_itself or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
         raise RangeError(f"the range [{part.text}] needs a matrix or vector of floats: omit the range", file=name)
     slices = find_slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]

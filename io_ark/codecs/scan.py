@@ -22,10 +22,12 @@ from io_ark.native.signatures import Structure
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
-# Maximum bytes that are searched for the end of the first key, after which the data type of the first matrix is stored.
+# Maximum bytes in which the end of the first key is searched for. The data type of the first matrix follows the key.
 _MAX_KEY_BYTES = 1 << 12
-_MIN_LIST_BYTES = 4  # Length of "[ ] ", the shortest list in text. It bounds the number of lists in some bytes.
-# A number takes at most this many bytes for each character of its text: "1 " becomes a float64.
+# Bytes of "[ ] ", the shortest frame of a posterior in text. The room for lists is estimated with it, and a scan ends
+# early if the room is full.
+_MIN_LIST_BYTES = 4
+# Maximum bytes of a number in memory for each character of its text: a float64 of 8 bytes may come from "1 ".
 _MAX_BYTES_PER_CHARACTER = 4
 # Kinds of io_ark.codecs in the order of `enum kind` in scan.c.
 _KINDS = (
@@ -33,15 +35,15 @@ _KINDS = (
     "float-pair-vector", "int", "float", "double", "bool", "token", "token-vector", "posterior",
     "int-vector-vector",
 )  # fmt: skip
-# Kinds with the layout of another kind. Only their values differ.
+# Maps kinds to the kind that is stored in the same layout. Only the Python values of the two kinds differ.
 _LAYOUTS = {"posterior-arrays": "posterior", "int-lists": "int-vector-vector"}
-_NESTED = ("posterior", "int-vector-vector")
+_NESTED = ("posterior", "int-vector-vector")  # Layouts of lists of lists.
 
 
 class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
-    data: Any  # bytes-like
+    data: Any  # bytes-like object that contains the bytes
     begin: int  # offset of the first byte to scan
     end: int  # offset after the last byte to scan
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
@@ -88,7 +90,7 @@ class _Numbers(NamedTuple):
 
     shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects
     values: npt.NDArray[np.uint8]  # the bytes of all numbers
-    lists: Integers  # lengths of the inner lists of all entries
+    lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
         """Return the numbers of all objects as an array of this type."""
@@ -121,7 +123,7 @@ class KindScan:
             return None
         ends = self._ends[: len(scanned.shapes)].copy()
         data = window.view_bytes()[: ends[-1]]
-        data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed later.
+        data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed.
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
     def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
@@ -164,7 +166,7 @@ class KindScan:
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
-        if has_doubles:  # Statistics for CMVN are in double precision.
+        if has_doubles:  # CMVN statistics are matrices in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None

@@ -40,7 +40,7 @@ class SparseVector(NamedTuple):
 
     @classmethod
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
-        """Create a sparse vector from the nonzero elements of an array."""
+        """Create a sparse vector from the nonzero elements of an array of shape (dim,)."""
         dense = as_floats(vector, np.float32, 1)
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
@@ -71,7 +71,7 @@ class SparseMatrix(NamedTuple):
 
     @classmethod
     def from_array(cls, matrix: npt.ArrayLike) -> SparseMatrix:
-        """Create a sparse matrix from the nonzero elements of an array."""
+        """Create a sparse matrix from the nonzero elements of an array of shape (rows, columns)."""
         return cls([SparseVector.from_array(row) for row in as_floats(matrix, np.float32, 2)])
 
     @property
@@ -107,7 +107,7 @@ class SparseVectorCodec(Codec[SparseVector]):
                 source.fail("expected '[' before the elements of a sparse vector")
             text = source.read_until(b"]")
             if source.at_end():
-                source.fail("a sparse vector in text has no closing ']'", at)
+                source.fail("a sparse vector in text has no closing ']'; the file may be truncated", at)
             source.skip(1)
             pairs = parse_pairs(text[1:], source, at)
         return _create_vector(dim, pairs, source, at)
@@ -136,7 +136,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
             count = _read_named(source, b"rows=", "a sparse matrix")
         rows = [self._row.read_body(source, binary) for _ in range(count)]
         if any(row.dim != rows[0].dim for row in rows):
-            source.fail("the rows of a sparse matrix have different dimensions", at)
+            source.fail("the rows of a sparse matrix have different dimensions; the file is damaged", at)
         return SparseMatrix(rows)
 
     def write_body(self, sink: Sink, value: SparseMatrix | npt.ArrayLike, binary: bool) -> None:
@@ -170,5 +170,5 @@ def _create_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> Spar
     """Return a sparse vector. Raise FormatError at the offset ``at`` if the indices are invalid."""
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
-        source.fail(f"the indices of a sparse vector of dimension {dim} are not ascending, or out of range", at)
+        source.fail(f"sparse indices are not ascending, or not in 0 to {dim - 1}; the file is damaged", at)
     return SparseVector(dim, indices, np.array([value for _, value in pairs], np.float32))

@@ -31,11 +31,9 @@ _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
 # Bytes of text that are converted at once. If one number is not plain, all numbers in these bytes are scanned.
 _CHUNK_BYTES = 1 << 16
-# The bits of a float64's significand that a float32 lacks, and their value halfway between two float32 numbers. Below
-# _TINY a float32 is subnormal and lacks more bits.
-_BEYOND_FLOAT32 = 0x1FFFFFFF
-_TIE = 0x10000000
-_TINY = float(np.finfo(np.float32).tiny)
+_BEYOND_FLOAT32 = 0x1FFFFFFF  # Mask of the bits of a float64's significand that a float32 lacks.
+_TIE = 0x10000000  # Value of the _BEYOND_FLOAT32 bits of a number halfway between two float32 numbers.
+_TINY = float(np.finfo(np.float32).tiny)  # Smallest normal float32. The mask does not apply to smaller numbers.
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 
@@ -52,7 +50,7 @@ def round_to_float32(text: bytes) -> float:
     other = float(np.nextafter(np.float32(near), np.float32(np.inf if wide > near else -np.inf)))
     if not np.isfinite(other) or near + other != 2 * wide:
         return near
-    from decimal import Decimal  # Imported here because it would delay the start of programs.
+    from decimal import Decimal  # Imported here, because an import at the top delays every program.
 
     exact, middle = Decimal(text.decode()), Decimal(wide)
     if exact == middle:

@@ -61,7 +61,7 @@ class TokenVectorCodec(Codec[list[str]]):
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        words = line.split()  # Bytes are split at ASCII white space only.
+        words = line.split()  # Like Kaldi, bytes.split splits at ASCII white space only.
         return decode_token(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
@@ -71,5 +71,5 @@ class TokenVectorCodec(Codec[list[str]]):
         data = " ".join(tokens).encode("utf-8", "surrogateescape")
         words = data.split()
         if len(words) != len(tokens) or b" ".join(words) != data or b"\0" in data:
-            data = b" ".join(map(encode_token, tokens))  # Raises the error that names the token.
+            data = b" ".join(map(encode_token, tokens))  # This raises the error that names the token.
         sink.write(data + b" \n" if tokens else b"\n")

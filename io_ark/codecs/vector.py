@@ -21,7 +21,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")
-_MARKED_HEADER = struct.Struct("<6si")  # The start of a float vector in binary (see FloatArrayCodec), and its length.
+_MARKED_HEADER = struct.Struct("<6si")  # Start of a vector in binary (see FloatArrayCodec), and its length.
 _START = _MARKED_HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
@@ -36,7 +36,7 @@ class VectorCodec(FloatArrayCodec):
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)
-        # A fast path for the common case, because the number of calls dominates for short vectors.
+        # A fast path for the common case, because calls take most of the time for short vectors.
         if len(head) == _START:
             start, count = _MARKED_HEADER.unpack(head)
             if start == self._start and count >= 0:
@@ -73,7 +73,7 @@ class VectorCodec(FloatArrayCodec):
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
-        if len(values) != len(text.split()):  # The parser reads the word 1-2 as two numbers.
+        if len(values) != len(text.split()):  # The parser reads a word such as 1-2 as two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
         warn_of_words(values, "vector")
         return values
@@ -92,7 +92,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
-        source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
+        source.read(_HEADER.size)  # This raises TruncatedError, because the source has fewer bytes.
     if stored is None:
         source.fail(f"expected a vector (FV or DV), found {quote_or_end(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)

@@ -39,12 +39,14 @@ _PCM = 1
 _EXTENSIBLE = 0xFFFE
 # Codes of formats whose samples have a constant number of bytes. 3 stands for floats, 6 for A-law, and 7 for mu-law.
 _UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)
-# Fields of the GUID 00000001-0000-0010-8000-00aa00389b71 in a little-endian file.
+# GUID of linear PCM, 00000001-0000-0010-8000-00aa00389b71, as four 32-bit integers of a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
-# Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
+# Sizes of the RIFF chunk that programs write while the length of the audio is unknown.
 UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
+# Sizes of the data chunk that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
-# Bytes of samples that are read at once from a stream, because a header may announce more bytes than there are.
+# Maximum bytes of samples that are read at once from a stream. Memory grows only as samples arrive, because a damaged
+# header may announce any number of bytes.
 _MAX_CHUNK_BYTES = 1 << 20
 TRUNCATED = "%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?"  # Kaldi's warning.
 _WAVE = "wave file's"
@@ -55,7 +57,7 @@ _WAYS_OUT = (
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
 # Number of first bytes that distinguish audio from an archive.
 _MAX_START_BYTES = 12
-# Number of bytes of a format chunk that are examined. The fields that are read end at byte 40.
+# Maximum bytes of a format chunk that are read. The fields that are used end at byte 40.
 _MAX_FORMAT_BYTES = 64
 
 
@@ -111,12 +113,12 @@ class _Header(NamedTuple):
     """Header of a wave file."""
 
     info: WaveInfo
-    block: int  # bytes of one sample of all channels
+    block: int  # number of bytes of one sample of all channels
     is_counted: bool  # True if the number of samples follows from the number of bytes
-    foreign: bytes  # format chunk of samples that are not 16-bit linear, otherwise empty
+    foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
-    def file(self, data: Any) -> bytes:
-        """Return the bytes of a wave file with these samples."""
+    def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
+        """Return a WAV file of the encoded samples ``data``. Only for a header with a ``foreign`` format chunk."""
         order = ">" if self.info.big_endian else "<"
         parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
@@ -173,7 +175,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
-    # A difference of one byte is the padding of a chunk of odd size.
+    # Sizes that differ by one byte are correct, because a chunk of odd size is followed by a byte of padding.
     if abs(chunks.count + data_size - chunks.riff_size) > 1 and not foreign:
         logger.warning(
             "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "
@@ -273,7 +275,7 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 
     ``max_duration`` limits the duration in seconds.
     """
-    file = header.file(_read_samples(source, header, max_duration))
+    file = header.encode_file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
@@ -345,7 +347,7 @@ class WaveScan:
         if self._only_headers:
             none = np.empty(0, np.int16)
             return Scanned(WaveBlock(all_keys, none, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
-        # Samples at even addresses of an array need not be copied.
+        # Samples at even addresses of an array are viewed without a copy.
         if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
@@ -402,7 +404,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
             source.skip(header.info.data_bytes or 0)
             _skip_padding(source, header.info.data_bytes or 0)
         except TruncatedError:
-            source.read_rest()  # The remaining samples are not a key.
+            source.read_rest()  # Otherwise, the remaining samples would be read as a key.
         return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
@@ -488,14 +490,14 @@ class WaveCodec(_AudioCodec[Wave]):
         frequency, samples = value
         if _is_unscaled(samples):
             raise FormatError(
-                "the samples are fractions within -1 and 1, but Kaldi's are 16-bit integers: multiply them by 32768"
+                "the samples are fractions between -1 and 1, but Kaldi's are 16-bit integers: multiply them by 32768"
             )
         data = pcm16(samples)
         channels = data.shape[0]
         rate = int(frequency)
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
-                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file: write "
+                f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
                 "less than 4 GiB of samples at a positive rate"
             )
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,

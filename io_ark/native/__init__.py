@@ -24,7 +24,7 @@ def library() -> Library:
 def __getattr__(name: str) -> object:
     if name != "NATIVE":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from io_ark.native.signatures import Signatures  # Imported here, because importing NumPy takes long.
+    from io_ark.native.signatures import Signatures  # Imported here, because it imports NumPy, which takes long.
 
     globals()[name] = signatures = Signatures(os.path.dirname(os.path.abspath(__file__)))
     return signatures

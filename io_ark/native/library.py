@@ -20,7 +20,7 @@ from typing import Any
 
 from io_ark.logs import logger
 
-# Bits of simd_levels() in C, slowest instruction set first.
+# Maps instruction sets, slowest first, to their bits in the result of simd_levels() in C.
 _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}
 
 
@@ -80,7 +80,7 @@ def load(directory: str, interface: int) -> Library:
     if not os.path.exists(path):
         why = "the package was installed without C"
         with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
-            why = file.read()  # The reason that setup.py recorded.
+            why = file.read()  # setup.py wrote the reason into this file.
         advice = "install a wheel for this platform, or install a C compiler and then the package again"
         return Library(None, (), "", f"{path} was not built: {why}", advice)
     try:

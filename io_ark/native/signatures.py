@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_at(array))  # This is four times as fast as the next line.
+        return ctypes.addressof(_at(array))  # This takes a quarter of the time of the next line.
     return array.ctypes.data
 
 
@@ -62,7 +62,7 @@ class _Pointer:
             return ctypes.c_void_p(value)
         if cls.dtype is None or value.dtype == cls.dtype:
             try:
-                return ctypes.byref(_at(value))  # Raises an error unless the array is contiguous.
+                return ctypes.byref(_at(value))  # This fails unless the array is contiguous and writable.
             except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)
@@ -107,8 +107,8 @@ class Structure:
         address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    _kind: ClassVar[Any]  # class of ``fields``, a ctypes structure
-    _dtypes: ClassVar[Mapping[str, Any]]  # maps a pointer's field to the type of its array
+    _kind: ClassVar[Any]  # class of ``fields``, a subclass of ctypes.Structure
+    _dtypes: ClassVar[Mapping[str, Any]]  # maps the name of a pointer field to the type of its array
 
     def __init__(self, *sources: Any, **values: Any) -> None:
         self.fields = self._kind()

@@ -69,12 +69,12 @@ def is_public(address: str) -> bool:
     >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
     (True, False, False, False)
     """
-    import ipaddress  # Imported here because the import would delay every program.
+    import ipaddress  # Imported here, because an import at the top delays every program.
 
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return False  # The spelling is not canonical, such as 127.1.
+        return False  # An unusual spelling such as 127.1 may hide a private address.
     if isinstance(parsed, ipaddress.IPv6Address):
         ipv4 = parsed.sixtofour or (parsed in ipaddress.ip_network("64:ff9b::/96") and int(parsed) & 0xFFFFFFFF)
         if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052).

@@ -20,8 +20,8 @@ from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import FileSource, MapSource, Source
 from io_ark.streams.system import OPEN_FLAGS
 
-MAX_OPEN_FILES = 64
-# Files that are read from start to end are used one at a time and rarely again.
+MAX_OPEN_FILES = 64  # Maximum number of files that a cache keeps open for lookups in any order.
+# Maximum for reading in file order. It is lower, because files are then used one after another, and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16
 # No file is larger. Some file systems report 2**63 - 1 as the end of a directory.
 _MAX_FILE_BYTES = 1 << 62
@@ -106,7 +106,8 @@ class OpenFile:
             OpenError: the offset is beyond the end of the file.
         """
         if self._map is not None:
-            # Reading a map past the end of a file that has become shorter would kill the process.
+            # MapSource calls `map` to check the size again, because reading past the end of a file that has shrunk
+            # would kill the process.
             return MapSource(self.map(), offset, self.path, self.map)
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
@@ -170,7 +171,7 @@ class OpenFiles:
     def get(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at a path or URL. Open it if the cache does not have it (see :func:`open_file`)."""
         file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
-        if file.regular:  # A device or named pipe has a state, so each use opens it again.
+        if file.regular:  # A device or named pipe has a state, so it is opened again for each use.
             self._files[path] = file
             if len(self._files) > self._limit:
                 for oldest in list(self._files)[: -self._limit]:
@@ -178,7 +179,7 @@ class OpenFiles:
         return file
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Descriptors are invalid in another process. It starts with an empty cache.
+        # The copy in another process starts with an empty cache, because descriptors are invalid there.
         return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
@@ -189,11 +190,13 @@ class OpenFiles:
         self.idle_sources.clear()
 
 
-# All caches of this process. This is not a WeakSet, because adding to one takes as long as opening a file.
+# All caches of this process. A set of references can be copied while other threads add caches. Iterating over a WeakSet
+# would then fail.
 _caches: set[weakref.ref[OpenFiles]] = set()
 
 
-# Seconds to wait before new attempts. Other threads may take the descriptors that closing cached files frees.
+# Seconds to wait before each further attempt. One attempt may not be enough, because other threads may take the
+# descriptors that closing cached files frees.
 _RETRY_SECONDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 _retry_lock = threading.Lock()
 

@@ -14,7 +14,7 @@ from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.streams.source import Source
 
-HEAD_BYTES = 512  # Number of first bytes that show the format of a file. The mark of a tar file is at byte 257.
+HEAD_BYTES = 512  # Number of first bytes that show the format of a file. A tar file has its mark at byte 257.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Expected = Literal["object", "ark", "scp"]
 BINARY_SCRIPT = "is binary, but a script file is text: pass the script file, or read an archive as ark:FILE"

@@ -19,7 +19,8 @@ from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, run_in_proce
 from io_ark.streams.source import Source, StreamSource
 from io_ark.streams.system import SIGPIPE
 
-# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that runs it.
+# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that ran such a
+# command. They are not failures.
 STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
@@ -157,7 +158,7 @@ def _open_pipe(command: str, access: Access) -> Input:
     def close() -> int:
         raw.close()
         if os.getpid() != parent:
-            return 0  # Only the process that started the command can wait for it, not a forked process.
+            return 0  # A forked process cannot wait for a command that its parent started.
         return wait_for(process)
 
     return Input(StreamSource(raw, f"{command}|"), close)

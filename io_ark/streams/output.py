@@ -21,16 +21,16 @@ from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
 from io_ark.streams.remote import Upload
 
-# Size of the buffer of an output in bytes. The reader of a pipe waits until the buffer is full.
+# Size in bytes of the buffer of a pipe or standard output. It is small, because the reader waits until it is full.
 OUTPUT_BUFFER = 1 << 17
-# Size of the buffer of a file in bytes. No reader waits for a file, and a larger buffer takes fewer system calls, with
-# bytes that are still in the processor's cache.
+# Size in bytes of the buffer of a file. A larger buffer takes fewer system calls, and this size still fits into a
+# processor cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
 OPENED_AGAIN = (
     "was opened for writing again before it was closed, and its bytes are lost: close it before you open it again"
 )
-# The owner of each file that is being written, by device and inode or by URL.
+# Maps each file that is being written, by its device and inode or by its URL, to the object that writes it.
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
@@ -62,7 +62,7 @@ class WholeWrites:
     def __init__(self, name: str, broken: bool = False) -> None:
         self.name = name
         self.broken = broken
-        self.reason = "an earlier write failed or was interrupted: the output is incomplete"
+        self.reason = "an earlier write failed or was interrupted, so the output is incomplete: write it again"
 
     def refuse(self) -> NoReturn:
         """Raise the :class:`WriteError` of a broken output."""
@@ -177,7 +177,7 @@ class Output(ClosedOnExit):
                 room = self._buffer
 
     def tell(self) -> int:
-        """Return the number of bytes written so far, including buffered bytes."""
+        """Return the number of bytes written so far, including buffered bytes, but without ``start``."""
         return self._written + len(self._pending)
 
     def flush(self) -> None:
@@ -371,10 +371,11 @@ def _open_output_pipe(command: str, access: Access) -> Output:
     child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:  # Output.close never calls this in a forked process.
+    def finish() -> None:  # Not called in a forked process, which cannot wait for the command.
         raw.close()
         status = wait_for(child)
         if status:
-            raise PipeError(f"the command {describe_status(status)}: the output is incomplete", file=f"|{command}")
+            text = f"the command {describe_status(status)}, so the output is incomplete: correct the command"
+            raise PipeError(text, file=f"|{command}")
 
     return Output(f"|{command}", raw, finish)

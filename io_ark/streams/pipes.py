@@ -14,7 +14,7 @@ from io_ark.errors import PipeError
 from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
-# Waits between checks whether a command has ended after ^C.
+# Seconds to wait between checks of whether a command has ended after ^C.
 _INTERRUPT_SECONDS = (0.001, 0.01, 0.05, 0.1)
 Spawn = Callable[[str], tuple[int, int]]
 """Function that starts a shell and returns its process id and the descriptor of its output."""

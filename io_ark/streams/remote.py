@@ -27,23 +27,26 @@ from io_ark.streams.source import FileSource
 Result = TypeVar("Result")
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+# Bounds of the bytes of a request with its read-ahead. Large requests save round trips, but take memory.
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
-# Seconds before new attempts. Up to the same time is added at random, so that workers do not retry together.
+# Seconds to wait before each further attempt. Up to the same time is added at random, so that workers do not retry at
+# the same moment.
 _RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
-# Time to wait for an answer of the server, and for the next bytes of an answer.
+# Maximum seconds to wait for a connection, and for the next bytes of an answer.
 _TIMEOUT_SECONDS = 60
-# A request of n bytes may take n / _MIN_BYTES_PER_SECOND seconds after the first minute.
+# A request may take _TIMEOUT_SECONDS, and in addition the time for its bytes at this rate. Without this limit, a server
+# that sends single bytes could keep a program waiting forever.
 _MIN_BYTES_PER_SECOND = 1 << 15
-# HTTP statuses of client errors (400 to 499) that may be temporary. All others are final.
+# HTTP statuses of client errors (400 to 499) that may be temporary. After other client errors, no request is repeated.
 _TEMPORARY_STATUSES = (408, 425, 429)
 _CHANGED = "has changed since it was opened: open it again"
 _NO_VERSIONS = (
     "the server sends neither a strong ETag nor a Last-Modified that is a second old, so parts of two versions of the "
     "file could be mixed: copy the file, or use a pipe such as 'curl -s URL |'"
 )
-# All file systems that this process and its parents have opened. fsspec forgets the file systems of the parent in a
-# forked process. If they were released there, they would close their connections and remove them from the event loop's
-# epoll instance, which the parent shares, so the parent would wait for its next answer until the timeout.
+# All file systems that this process and its parents have opened. fsspec forgets the parent's file systems in a forked
+# process, and this list keeps them alive there. If Python deleted them, they would close their connections and remove
+# them from the event loop's epoll instance, which the parent shares. The parent would then wait until the timeout.
 _file_systems: list[Any] = []
 _NO_RANGES = (
     "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
@@ -106,7 +109,7 @@ async def _create_public_client(**options: Any) -> Any:
     class Connector(TCPConnector):
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
             host = req.url.raw_host or ""
-            if ":" in host or host.replace(".", "").isdigit():  # aiohttp resolves no numeric address.
+            if ":" in host or host.replace(".", "").isdigit():  # aiohttp does not resolve numeric addresses.
                 refuse_private(host, [host])
             return await super().connect(req, traces, timeout)
 
@@ -151,7 +154,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
     Two versions that the server considers equivalent may share a weak ETag, and two versions of the same second share a
     Last-Modified. A Last-Modified is strong if the server's clock has passed that second.
     """
-    from email.utils import parsedate_to_datetime  # Imported here because the import would delay every program.
+    from email.utils import parsedate_to_datetime  # Imported here, because an import at the top delays every program.
 
     etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if etag.startswith('"'):
@@ -159,20 +162,20 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
     try:
         age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)
         is_strong = age.total_seconds() >= 1
-    except (TypeError, ValueError, OverflowError):  # A date is missing or invalid.
+    except (TypeError, ValueError, OverflowError):  # Without two valid dates, the version is weak.
         is_strong = False
     return f"{etag} {modified}".strip(), is_strong
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
     """Request the bytes ``start`` to ``stop - 1`` by HTTP. If ``version`` is a strong ETag, request this version."""
-    import asyncio  # Imported here because the import would delay every program.
+    import asyncio  # Imported here, because an import at the top delays every program.
 
     from aiohttp import ClientTimeout
 
     total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
     options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
-    if "timeout" in system.client_kwargs:  # The user has configured a timeout.
+    if "timeout" in system.client_kwargs:  # A timeout that the user has configured replaces this timeout.
         options.clear()
     options |= system.kwargs
     headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -194,7 +197,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         try:
             data = await _read_up_to(answer.content, stop - start + 1)
         except asyncio.TimeoutError as error:
-            if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for all but the total time.
+            if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for its other timeouts.
                 raise OpenError(
                     "cannot be read: the server is too slow; copy the file", file=url, offset=start
                 ) from error
@@ -215,7 +218,8 @@ async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -
         answer["Body"].close()
 
 
-# Fields of a file's information in fsspec's file systems that differ between two versions of the file.
+# Fields in which fsspec's file systems store a checksum, a generation or a time of a file. The value of the first field
+# that a file system has identifies the version of the file.
 _VERSION_FIELDS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified",
                    "created", "modify", "modificationTime", "sha")  # fmt: skip
 
@@ -233,7 +237,7 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
     get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
     if get is None or (get is _get_s3 and not version):
         data = system.cat_file(path, start=start, end=stop)
-        # The version is requested after the bytes: had the file changed before, the version would differ.
+        # The version is requested after the bytes, so that it also shows a change during the first request.
         return _Answer(data, start, *_request_size_and_version(system, path))
     from fsspec.asyn import sync
 
@@ -257,10 +261,10 @@ class RemoteFile:
         self.path = url
         self._access = access
         self._connection = _Connection(url, access)
-        self._span = 0, b""  # Offset of the bytes that have been read ahead, and these bytes.
-        self._ahead = _MIN_REQUEST_BYTES
-        self._typical = _MIN_REQUEST_BYTES  # Mean number of bytes read between two jumps.
-        self._run = 0  # Offset after the last jump.
+        self._span = 0, b""  # Offset and content of the bytes that were fetched last.
+        self._ahead = _MIN_REQUEST_BYTES  # Number of bytes that the next request asks for, if it needs fewer.
+        self._typical = _MIN_REQUEST_BYTES  # Running mean of the number of bytes read between two jumps.
+        self._run = 0  # Offset to which the last jump led.
         self.size, self._version = self._request_first_bytes()
 
     def _request_first_bytes(self) -> tuple[int, str]:
@@ -279,9 +283,9 @@ class RemoteFile:
 
         size, version = self._attempt(ask)
         if not isinstance(size, int):
-            raise OpenError("the server does not send the size of the file, so it has no offsets: use a pipe "
-                            "such as 'curl -s URL |'", file=self.path)  # fmt: skip
-        if not version and size > len(self._span[1]):  # Two requests could see two versions of the file.
+            raise OpenError("the server does not send the size of the file, so parts of it cannot be read: use a "
+                            "pipe such as 'curl -s URL |'", file=self.path)  # fmt: skip
+        if not version and size > len(self._span[1]):  # Two requests could mix two versions.
             if size > _MAX_REQUEST_BYTES:
                 raise OpenError(_NO_VERSIONS, file=self.path)
             self.size, self._version = size, version
@@ -345,7 +349,7 @@ class RemoteFile:
 
         def get(system: Any, path: str) -> bytes:
             answer = _request_range(system, path, start, stop, self._version)
-            # An answer to If-Range may omit the version.
+            # An answer to If-Range may omit the version, because it is the requested version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
             if (self._version and version != self._version) or answer.size not in (None, self.size):
                 raise OpenError(_CHANGED, file=self.path, offset=start)
@@ -377,18 +381,20 @@ class RemoteFile:
             except ArkError:
                 raise
             except FileNotFoundError as error:
-                raise MissingFileError("cannot be opened: the server has no such file", file=self.path) from error
-            except Exception as error:  # The library of each protocol raises different exceptions.
+                raise MissingFileError(
+                    "cannot be opened: the server has no such file; correct the URL", file=self.path
+                ) from error
+            except Exception as error:  # Each protocol has its own exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
-                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # S3's IfMatch.
+                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # IfMatch failed.
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"
                     raise OpenError(
                         f"cannot be read: {_describe_error(error)}{attempts}", file=self.path, offset=offset
                     ) from error
-            from random import random  # Imported here because the import would delay every program.
+            from random import random  # Imported here, because an import at the top delays every program.
 
             time.sleep(seconds * (1 + random()))
         raise AssertionError("unreachable")
@@ -407,7 +413,7 @@ def _is_final(error: Exception) -> bool:
 def _describe_error(error: Exception) -> str:
     status = getattr(error, "status", None)
     description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
-    name = type(error).__name__  # fsspec's FSTimeoutError has no description.
+    name = type(error).__name__  # FSTimeoutError of fsspec has no text.
     return description or ("the server does not respond" if name.endswith("TimeoutError") else name)
 
 

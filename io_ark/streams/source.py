@@ -21,19 +21,20 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
 
-# Bytes read at a time: for a header, for small objects, and while a large text or many objects are read in order.
-HEADER_WINDOW = 512
-SMALL_WINDOW = 4096
-LARGE_WINDOW = 1 << 18
-# Bytes read after a large array in the same call. They usually hold the next key and the header of the next array.
+HEADER_WINDOW = 512  # Bytes to read after a jump if a large array, which is read separately, is likely.
+SMALL_WINDOW = 4096  # Bytes to read first if small objects are likely.
+LARGE_WINDOW = 1 << 18  # Maximum bytes of a read while a text or many small objects are read in order.
+# Bytes after a large array that the same call reads. They usually hold the key and header of the next array, which
+# saves a call.
 TAIL_BYTES = 128
-# Bytes read at a time while compressed arrays follow each other. They fit into the processor's cache.
+# Minimum bytes of a read while compressed arrays follow each other. This many bytes fit into a processor cache.
 SUCCESSIVE_READ_BYTES = 1 << 19
-# Bytes of the first chunk of a large object in a stream of unknown length. Each further chunk doubles the size.
+# Bytes of the first chunk of a large object in a stream of unknown length. Each further chunk doubles the memory, so
+# that a wrong size in a header takes little memory.
 FIRST_CHUNK = 1 << 20
-# Limits for a word and for a line of a text file. An endless stream such as /dev/zero exceeds them.
-MAX_WORD_BYTES = 1 << 24
-MAX_LINE_BYTES = 1 << 26
+# Only an endless stream such as /dev/zero exceeds these limits.
+MAX_WORD_BYTES = 1 << 24  # Maximum bytes of a word, such as a key.
+MAX_LINE_BYTES = 1 << 26  # Maximum bytes of a line of a text file.
 
 
 class RawInput(Protocol):
@@ -65,7 +66,7 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._window: Any = b""  # Bytes from offset _base on, as bytes, memoryview or mmap.
+        self._window: Any = b""  # The bytes from offset _base on, as bytes, memoryview or mmap.
         self._at = 0  # Position of the next byte in the window.
         self._end = 0  # Length of the window.
         self._base = 0  # Offset of the window's first byte in the source.
@@ -165,7 +166,7 @@ class Source:
             return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check(size)
         if self.remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), element_type)  # A view of a bytearray is writable.
+            return np.frombuffer(self._read_chunks(size), element_type)  # Writable, as a view of a bytearray.
         array = np.empty(count, element_type)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
@@ -238,7 +239,7 @@ class Source:
 
     def read_line_lists(self) -> Iterator[list[bytes]]:
         """Yield the same lines as :meth:`read_lines`, in lists of lines that arrive together."""
-        unfinished: list[bytes] = []  # The parts of a line whose end has not arrived.
+        unfinished: list[bytes] = []  # Parts of a line whose end has not arrived.
         while piece := self.read_some(LARGE_WINDOW):
             first, newline, remainder = piece.partition(b"\n")
             unfinished.append(first)
@@ -427,7 +428,7 @@ class StreamSource(Source):
             return self._raw.readinto(target) or 0
         except ArkError:
             raise
-        except Exception as error:  # A caller's stream may raise anything; gzip raises three types of errors.
+        except Exception as error:  # Streams of callers may raise any error. gzip raises three types.
             raise OpenError(f"cannot be read: {error}", file=self.name, offset=offset) from error
 
     def _fill(self, count: int) -> bool:
@@ -474,9 +475,9 @@ class FileSource(StreamSource):
         ahead: read bytes after an object in the same call, because the next object is likely to be read as well.
     """
 
-    _first = HEADER_WINDOW  # Bytes read after a jump. Becomes SMALL_WINDOW when an object was larger than the header.
+    _first = HEADER_WINDOW  # Bytes to read after a jump. A small object that exceeds them makes them SMALL_WINDOW.
     _step = 2 * SMALL_WINDOW
-    _successive = False  # True while successive objects are read with `take`.
+    _successive = False  # True while successive objects are read with `take`, which then reads more bytes at once.
 
     def __init__(
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
@@ -543,7 +544,7 @@ class FileSource(StreamSource):
             super().check(count)
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
-        if self._end - self._at < count // 2:  # Half a window is enough; filling it after every read would be slow.
+        if self._end - self._at < count // 2:  # Filling the window after every read would be slow, so half is enough.
             self._fill(count)
         return self._window, self._at, self._end
 

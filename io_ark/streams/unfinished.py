@@ -20,7 +20,8 @@ from pathlib import Path
 TEMPORARY = ".unfinished-"
 # Suffix of the temporary name of the old folder while a new folder takes its name.
 REPLACED = "-replaced"
-# Prefixes of names that stand for the open files of a process. Not all of /dev, because /dev/shm holds regular files.
+# Prefixes of paths that stand for the open files of a process. They are not all of /dev, because /dev/shm has regular
+# files.
 DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
 # A temporary file of another machine counts as abandoned after this time without a write. A shorter time could remove
 # the file of a job that is still running.
@@ -148,7 +149,7 @@ def _is_abandoned(temporary: Path, own: bool) -> bool:
 
     The processes of other machines are unknown, so their files count as abandoned after a day without a write.
     """
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # The fields are those of choose_temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # Written by choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
     if fields[0] == identify_machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))
@@ -164,9 +165,9 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # The process belongs to another user.
+    except OSError:  # The process exists, but belongs to another user.
         return True
-    with contextlib.suppress(OSError, IndexError):  # A zombie ("Z") has ended.
+    with contextlib.suppress(OSError, IndexError):  # A zombie (state "Z") has ended.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     return True
 

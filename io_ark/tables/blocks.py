@@ -30,7 +30,7 @@ from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import MAX_OFFSET_DIGITS, name_key
 
-# A block, or the key and value of an entry that was read alone.
+# A block, or the key and the value of an entry that was read alone.
 Item = Block | tuple[str, Any]
 
 # Maximum bytes of a block whose entries are delivered one by one. An array keeps the memory of its whole block alive.
@@ -41,11 +41,13 @@ _MAX_OBJECT_BYTES = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 
 _MAX_PAUSE_OBJECTS = 64
 # Number of objects that are read one by one after a large object, because more large objects are likely.
 _PAUSE_AFTER_LARGE = 4
-# File names that cannot be commands and contain no offset or range.
+# Matches file names that cannot be commands and contain no offset or range.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
+# For C: one byte for each of the 256 characters, which is 1 if such a file name may contain the character.
 _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
-# Maximum number of files that one call of C reads. The call ends at the first file that it cannot read, so a larger
-# number would prepare more lines in vain.
+# Maximum number of files that one call of the C function reads. A call ends at the first file that it cannot read, and
+# the work of preparing the remaining lines is lost. Larger numbers save little, because a call takes far less time than
+# reading 128 files.
 _FILES_PER_CALL = 128
 
 
@@ -107,10 +109,10 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         key = read_key(source)
         if key is None:
             return
-        # The pause is extended if its last object is large.
+        # Only the last object of a pause is measured, because the pause is extended if this object is large.
         start = source.tell() if pause.left == 1 else -1
         try:
-            yield key, codec.read(source)  # A variable would keep the value in memory.
+            yield key, codec.read(source)  # A variable would keep the value alive.
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
@@ -208,7 +210,7 @@ class BlockLoader:
 
     def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
         """Return the objects at ``offsets`` of a file, or None if the codec has to read the first object."""
-        # The codec reads single objects and large objects.
+        # A scan of one object, or of objects that are large or far apart, would save no time.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
@@ -245,7 +247,7 @@ class BlockLoader:
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
             text = b"\0".join(batch)
-            if text.count(b"\0") >= len(batch):  # A line contains a zero byte, which the C function cannot read.
+            if text.count(b"\0") >= len(batch):  # A line contains a zero byte, which ends a line for C.
                 break
             count = NATIVE.function("ark_read_files")(
                 text, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,

@@ -68,5 +68,7 @@ def read_key(source: Source) -> str | None:
                 file=source.name,
                 offset=where,
             )
-        source.fail(f"expected a space after the key {shown}, found {after!r}: check that the file is an archive")
+        source.fail(
+            f"expected a space after the key {shown}, found {decode_key(after)!r}: check that the file is an archive"
+        )
     return decode_key(key)

@@ -20,7 +20,7 @@ from io_ark.streams.source import FileSource, Source
 from io_ark.text import quote_value
 
 RelativeTo = Literal["script"]
-MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxfilename refuses offsets of more digits.
+MAX_OFFSET_DIGITS = 19  # An offset with fewer digits fits into 64 bits. parse_rxfilename checks longer offsets.
 
 
 def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
@@ -59,14 +59,14 @@ def read_place(
         ArkError: the object cannot be opened or read.
         PipeError: the command failed before the object was complete.
     """
-    with open_input(target, access, files) as opened:  # If the object is complete, a failed command causes a warning.
+    with open_input(target, access, files) as opened:  # A failed command only warns if the object is complete.
         try:
             return codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
         except ArkError as error:
             status = opened.close()
             if status in (0, *STOPPED_READING):
                 raise
-            message = f"the command {describe_status(status)} ({error.message})"
+            message = f"the command {describe_status(status)} ({error.message}): correct the command"
             raise PipeError(message, file=error.file) from error
 
 
@@ -134,7 +134,7 @@ class Loader:
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
         self._files = OpenFiles(limit, access=access) if files is None else files
-        # Names of regular files that occurred with an offset. These names need not be parsed again.
+        # Names of regular files that occurred with an offset. They need not be parsed again, which saves time.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order

@@ -169,7 +169,7 @@ def _list_written_files(output: str) -> tuple[list[str], bool]:
         targets = {"scp": [], "ark": [table.archive], "both": [table.archive, table.script]}[table.kind]
     paths = []
     for target in targets:
-        with suppress(ArkError):  # Opening the output raises the error again.
+        with suppress(ArkError):  # Opening the output will report an invalid name.
             paths.append(parse_wxfilename(target).path)
     return [path for path in paths if path], table is not None
 
@@ -190,7 +190,7 @@ def _identify_inputs(
         name = source if table is None else table.rxfilename
     else:
         table, name = source, source.rxfilename
-    with suppress(ArkError):  # Opening the input refuses an invalid name.
+    with suppress(ArkError):  # Opening the input will report an invalid name.
         target = parse_rxfilename(split_range(name)[0])
         path = 0 if target.kind == "stdin" else target.path
         if path == "":

@@ -13,12 +13,11 @@ from typing import Any
 
 from io_ark.errors import ClosedError
 
-# A key and a value, or a block of entries.
-Item = Any
+Item = Any  # A key and a value, or a block of entries.
 # Maximum number of objects read ahead. While one object is in use and one is ready, reading overlaps with computing.
 MAX_READ_AHEAD = 2
-JOIN_SECONDS = 5.0
-JOIN_SECONDS_INTERRUPTED = 0.1
+JOIN_SECONDS = 5.0  # Maximum time to wait for the end of the thread.
+JOIN_SECONDS_INTERRUPTED = 0.1  # The same after ^C, when the program should end at once.
 
 
 class ReadAhead(Iterator[Item]):
@@ -73,7 +72,7 @@ class ReadAhead(Iterator[Item]):
             self._stop.detach()  # A forked process does not have the thread.
             return
         self._stop()
-        # A thread that waits for a pipe may take longer, and ends with the process. After ^C, the wait is short.
+        # A thread that waits for a pipe may take longer. It is a daemon, so it ends with the process.
         interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
         self._thread.join(JOIN_SECONDS_INTERRUPTED if interrupted else JOIN_SECONDS)
         self._items = SimpleQueue()

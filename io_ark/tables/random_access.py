@@ -189,7 +189,7 @@ class ScriptLookup(Lookup):
             self._script.check_sorted()
         else:
             self._script.check_unique()
-        self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, for the next call of `get`.
+        self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, so that `get` need not read it again.
 
     def has(self, key: str) -> bool:
         """Return True if the table has the key. With the option ``p``, the object must be readable as well."""

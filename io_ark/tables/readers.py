@@ -86,7 +86,7 @@ class WholeReads(Iterator[Any]):
         if self._error is None:
             if self._is_over:
                 raise StopIteration
-            self.record_failure(None)  # The read was interrupted before it entered the context.
+            self.record_failure(None)  # The read was interrupted before `__enter__` of this context.
         self.check()
 
     def __enter__(self) -> None:
@@ -233,7 +233,7 @@ class SequentialReader(Generic[Value]):
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.reads = reads
         first, self._first = self._first, None
-        # A caller that leaves a loop does not close the generator, so that the next loop continues with the next entry.
+        # A chain, unlike a generator, does not close the entries when a loop is left, so that the next loop can go on.
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
                 raise FormatError(BINARY_SCRIPT, file=source.name)
             at = 0
             while at < len(lines):
-                block = None  # Releases the memory of the previous block before the next block is read.
+                block = None  # Release the memory of the previous block before the next block is read.
                 reads = state.reads
                 if blocks is not None and reads != "keys" and not splitter.blank:
                     block = blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)

@@ -27,8 +27,9 @@ from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
 
-_TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end.
-# Minimum bytes of a file that is mapped, which takes no memory. Reading a smaller file is safe if the file changes.
+_TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end of a file.
+# Minimum bytes of a file that is mapped, which takes no memory. A smaller file is read, because its lines then stay
+# valid if the file changes.
 MIN_MAPPED_BYTES = 1 << 25
 _CHUNK_BYTES = 1 << 24  # Maximum bytes of the lines that are indexed at once, which bounds temporary arrays.
 _NEWLINE = 10
@@ -39,7 +40,7 @@ _BLANK[_NEWLINE] = False
 _VISIBLE = bytes(range(33, 256))
 # Number of lines whose keys are located at once, which bounds the memory of temporary arrays.
 _LINES_PER_STEP = 1 << 18
-_MAX_KEY_BYTES = 2**16 - 1
+_MAX_KEY_BYTES = 2**16 - 1  # Maximum length of a key, because lengths are stored in 16 bits.
 # Maximum lines of a file that is stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
 # Matches a line with a key and an optional value. 16383 characters have at most _MAX_KEY_BYTES bytes in UTF-8.
@@ -109,7 +110,7 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
         if text:
             return data.find(b"\n", begin + len(text)) + 1
         end = begin
-    return len(data)  # All lines are blank, which is an error.
+    return len(data)  # All lines are blank. The caller reports the first line.
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
@@ -158,7 +159,7 @@ class Script(Mapping[str, str]):
         self._values = self._build_dictionary()
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
-        self._next_line = 0  # Index of the line of the next lookup if lookups are in file order.
+        self._next_line = 0  # Index of the line that the next lookup tries first.
         self._stamp: tuple[str, int, int] | None = None
         if self._values is not None:
             self._count = len(self._values)
@@ -222,7 +223,7 @@ class Script(Mapping[str, str]):
     def __contains__(self, key: object) -> bool:
         if self._values is not None:
             return key in self._values
-        return isinstance(key, str) and self._find(key) is not None
+        return isinstance(key, str) and self._find_key_end(key) is not None
 
     def __getitem__(self, key: str) -> str:
         value: str | None = self.get(key)
@@ -234,7 +235,7 @@ class Script(Mapping[str, str]):
         """Return the value of a key, or ``default`` if the key is not in the file."""
         if self._values is not None:
             return self._values.get(key, default)
-        end = self._find(key)
+        end = self._find_key_end(key)
         return default if end is None else self._get_value(end)
 
     def items(self) -> ItemsView[str, str]:
@@ -313,7 +314,7 @@ class Script(Mapping[str, str]):
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
         text = self._data.decode("utf-8", "surrogateescape")
-        if self._data.translate(None, _VISIBLE) == b" \n" * count:  # Each line has two words.
+        if self._data.translate(None, _VISIBLE) == b" \n" * count:  # Each line is a key, a space and a word.
             words = iter(text.replace("\n", " ").split(" "))
             values = dict(zip(words, words, strict=False))
             if "" in values or (len(text) > _MAX_KEY_BYTES and max(map(len, values)) > _MAX_KEY_BYTES // 4):
@@ -346,7 +347,7 @@ class Script(Mapping[str, str]):
         Errors count lines from the start of the file, where ``lines_before`` lines precede these lines.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low = np.flatnonzero(chunk <= 32)  # Faster than a lookup in _WHITE, because other control characters are rare.
+        low = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
         is_white = _WHITE[chunk[low]]
         white = low[is_white]
         newlines = np.flatnonzero(chunk[white] == _NEWLINE)
@@ -395,11 +396,14 @@ class Script(Mapping[str, str]):
             self._sorted_hashes = index
         return self._sorted_hashes
 
-    def _find(self, key: str) -> int | None:
-        """Return the position of the end of a key, or None if the file does not have the key."""
+    def _find_key_end(self, key: str) -> int | None:
+        """Return the byte offset of the end of a key, or None if the file does not have the key.
+
+        The next lookup tries the line after this key first.
+        """
         try:
             name = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has an unusual surrogate.
+        except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.
             return None
         line = self._find_line(name)
         if line is None:
@@ -432,7 +436,7 @@ def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> N
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # A key is followed by three or more blanks, which is rare.
+    if len(which):  # Three or more blanks in a row are rare, so this may be slower.
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
         at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1

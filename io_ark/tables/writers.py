@@ -57,7 +57,10 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning("%s: is not a file, so the lines of the script file cannot be read", self.archive.name)
+                logger.warning(
+                    "%s: is not a file, so the locations in the script file cannot be read: name a file as the archive",
+                    self.archive.name,
+                )
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.follows = self.archive
@@ -70,7 +73,7 @@ class ArchiveTarget:
         entry = self.entry
         if entry.broken:
             entry.refuse()
-        entry.broken = True  # `with entry` would take 10% of the time of writing a small entry.
+        entry.broken = True  # Not `with entry`, which takes 10% of the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:
@@ -208,7 +211,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
-        self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
+        self._pack = self._encoder.pack(self._table.binary)  # This refuses kinds that a table cannot hold.
         self._closed = False
         self._process = process.current
         # The lock is reentrant, so that a signal handler may close the writer.
@@ -256,7 +259,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             elif isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self._pack.arrays:
                 encodable = block
             elif len(block) > 1 and self._takes_entries(block.keys):
-                encodable = self._pack.block(block)
+                encodable = self._pack.encode_block(block)
             if encodable is not None:
                 if self._closed:
                     raise ClosedError("the writer is closed: open a new writer")
@@ -282,8 +285,10 @@ class Writer(ClosedOnExit, Generic[Value]):
             ArkError: the writer is closed or has no archive, or cannot be flushed.
         """
         self.flush()
-        if self._closed or not isinstance(self._target, ArchiveTarget):
-            raise ClosedError("the writer is closed or has no archive: open an archive with 'ark:'")
+        if self._closed:
+            raise ClosedError("the writer is closed: open a new writer")
+        if not isinstance(self._target, ArchiveTarget):
+            raise ClosedError("the writer has no archive: open an archive with 'ark:'")
         return self._target.archive, self._target.script
 
     def flush(self) -> None:
@@ -306,7 +311,8 @@ class Writer(ClosedOnExit, Generic[Value]):
             PipeError: the command that reads the table failed.
         """
         if process.current is not self._process:
-            # The lock may be locked forever by a thread of the parent process. Output.close writes nothing here.
+            # A thread of the parent may have held the lock at the fork, and nobody would release it in this process.
+            # Output.close writes nothing in a forked process, so the lock is not needed.
             self._closed = True
             self._target.close()
             return

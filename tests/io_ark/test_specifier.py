@@ -182,7 +182,7 @@ def test_ranges_of_matrices_have_kaldis_tolerance(
 @pytest.mark.parametrize("written", ["2:4,0:1", "2:4,:", ":,:"])
 def test_range_of_columns_of_a_vector_is_refused(written: str) -> None:
     assert parse_range("2:4").to_slices(9)[0] == slice(2, 5)
-    with pytest.raises(ValueError, match=r"rows and columns, .* a vector of 9 elements"):
+    with pytest.raises(ValueError, match=r"rows and columns, .* a vector of length 9"):
         parse_range(written).to_slices(9)
 
 

@@ -165,7 +165,7 @@ def test_integers_as_a_stream_takes_them() -> None:
 
 @pytest.mark.parametrize(("kind", "bits"), [("int-vector", 32), ("int8-vector", 8), ("int-vector-vector", 32)])
 def test_error_names_the_width_of_the_integers(kind: str, bits: int) -> None:
-    with pytest.raises(FormatError, match=f"'x' is not a list of integers of {bits} bits"):
+    with pytest.raises(FormatError, match=f"expected integers of {bits} bits, found 'x'"):
         from_bytes(kind, b"1 x ;\n" if kind == "int-vector-vector" else b"1 x\n")
 
 

@@ -272,7 +272,7 @@ def test_graph_is_changed(tmp_path: Path) -> None:
     assert isinstance(graph, Fst) and (graph.type, graph.num_states, graph.num_arcs) == ("vector", 7, 5)
     io_ark.save(tmp_path / "copy", graph)
     assert (tmp_path / "copy").read_bytes() == data == encoded(from_bytes("fst", data), True)
-    with pytest.raises(FormatError, match="read as a whole file"):
+    with pytest.raises(FormatError, match="an FST is a whole file and cannot be in an archive"):
         io_ark.load(f"{tmp_path}/HCLG.fst:1", kind="fst")
 
 

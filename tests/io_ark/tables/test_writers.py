@@ -148,7 +148,7 @@ def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) ->
 def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     io_ark.Writer("ark,scp:| cat > o,s", kind="matrix").close()
-    assert "is not a file, so the lines of the script file cannot be read" in caplog.text
+    assert "is not a file, so the locations in the script file cannot be read: name a file" in caplog.text
 
 
 @contextmanager

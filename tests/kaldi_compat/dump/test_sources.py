@@ -676,7 +676,10 @@ CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "one axis": (lambda path: np.save(path, np.ones(3)), "of shape (clusters, dim), not float64 of shape (3,)"),
     "integers": (lambda path: np.save(path, np.ones((3, 4), int)), "of shape (clusters, dim), not int64"),
     "nothing": (lambda path: np.save(path, np.ones((0, 4))), "of shape (clusters, dim)"),
-    "objects": (lambda path: np.save(path, np.array([[{}]]), allow_pickle=True), "Object arrays cannot be loaded"),
+    "objects": (
+        lambda path: np.save(path, np.array([[{}]]), allow_pickle=True),
+        "it has Python objects instead of numbers",
+    ),
     "text": (lambda path: path.write_text("0 0 0 0\n"), "cannot be read as a .npy array"),
     "zip file": (lambda path: path.write_bytes(b"PK\3\4" + bytes(30)), "cannot be read as a .npy array"),
     "emptiness": (lambda path: path.write_bytes(b""), "cannot be read as a .npy array"),
