@@ -23,7 +23,7 @@ from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 from io_ark.text import escape
 
-MAX_PROBLEMS = 100  # Number of problems of a table that are printed. --json prints all problems.
+MAX_PROBLEMS = 100  # Largest number of problems of a table that are printed. --json prints all problems.
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Findings:
     count: int = 0  # Number of entries of an archive, or lines of a script file.
     problems: list[str] = field(default_factory=list)  # One line for each problem, in table order.
     keys: dict[str, None] = field(default_factory=dict)  # Keys in table order.
-    columns: tuple[int, str] | None = None  # Number of columns of the first matrix, and its key.
+    columns: tuple[int, str] | None = None  # Number of columns and key of the first matrix.
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ def check_table(
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     truncated: list[str] = []
-    thread = threading.get_ident()  # Other threads may check other tables at the same time.
+    thread = threading.get_ident()  # Warnings of other threads may be about other tables.
 
     def collect(record: logging.LogRecord) -> bool:
         if record.msg != TRUNCATED or record.thread != thread:

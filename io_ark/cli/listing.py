@@ -18,7 +18,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.text import escape
 
-EDGE_ITEMS = 3  # Number of rows and columns that are printed at each side of a large matrix.
+EDGE_ITEMS = 3  # Number of rows and columns that are printed at each edge of a large matrix.
 
 
 def ls(arguments: argparse.Namespace) -> int:

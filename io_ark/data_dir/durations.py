@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
 
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-# 18 digits are enough, since no file has 10**18 samples.
+# Numbers have at most 18 digits, since no file has 10**18 samples.
 _SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
-MAX_HEADER_LINES = 31  # Kaldi's script reads at most this many lines of a header.
-MAX_HEADER_BYTES = 1 << 14  # The size of a SPHERE header is a multiple of 1024 bytes, and rarely above 1024.
+MAX_HEADER_LINES = 31  # Number of lines of a SPHERE header that Kaldi's script reads.
+MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a multiple of 1024, and rarely above 1024.
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
@@ -244,8 +244,8 @@ def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool
     return True
 
 
-def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if the files ``name`` and ``listing`` differ in length.
+def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
+    """Warn if the files ``name`` and ``listing`` differ in the number of lines. A line stands for one of the ``units``.
 
     Raises:
         DataDirError: ``name`` has less than half as many lines as ``listing``.
@@ -254,7 +254,7 @@ def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: st
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
         if expected_count > 2 * count:
-            raise say.fail(f"less than half of {what} got a duration: failing.")
+            raise say.fail(f"less than half of {units} got a duration: failing.")
 
 
 def measure_recordings(
@@ -279,7 +279,7 @@ def measure_recordings(
         endless = dict(find_endless_entries(path, missing))
         if errors is None and endless:
             raise next(iter(endless.values()))
-        codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
+        codec: Any = _make_codec(entire)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := decode_key(name)) not in recordings:

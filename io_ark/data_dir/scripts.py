@@ -345,7 +345,7 @@ def ending_in_order() -> Iterator[None]:
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
-    if sys.stderr is None:  # The shell closed it (2>&-).
+    if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
@@ -385,7 +385,7 @@ def main(name: str) -> int:
     """Run the script ``name`` with the arguments of this process, and return the exit status."""
     import gc
 
-    gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
+    gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
     say = Printer(sys.argv[0], _write)
     if name not in SCRIPTS:  # The launcher was written by a newer version.
         warn(

@@ -141,7 +141,7 @@ class Check(DataFiles):
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
         add = "add the key"
-        if lacks.field == 2:  # The recordings of segments.
+        if lacks.field == 2:  # The second field of segments is a recording.
             recording = decode_key(key or b"")
             add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
         advice = f"is missing, but is in {has.file}: {add}, or let kaldi-compat data fix remove the key"
@@ -326,7 +326,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = 0 if say.as_script else 1  # Kaldi's script ends with a command that prints, and so with status 0.
+            status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
             raise say.fail(
                 f"{utt2spk} has wrong format.",
                 "write an utterance and its speaker",

@@ -84,7 +84,7 @@ class ModelCodec(Codec[Any]):
 
     def read_body(self, source: Source, binary: bool) -> Any:
         at, values = source.tell(), dict[str, Any]()
-        # Kaldi before 2012 wrote <DiagGMMBegin> and <DiagGMMEnd>.
+        # Kaldi before 2012 wrote <DiagGMMBegin> instead of <DiagGMM>.
         expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
         token, count = b"", 0
         for field, following in zip(self.fields, (*self.fields[1:], None), strict=True):

@@ -107,7 +107,7 @@ class Lda:
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
-        # In single precision, the last digit would depend on the order in which the processor's BLAS adds.
+        # Use double precision. In single precision, the last digit would depend on the order in which BLAS adds.
         offset = 0 - linear.astype(np.float64) @ center
         return cls(np.append(linear, offset[:, None], axis=1).astype(np.float32))
 

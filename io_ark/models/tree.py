@@ -130,7 +130,7 @@ class ContextDependency:
         if bits not in self._nodes:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
-        reached = np.full(len(events), nodes.root)  # Node or leaf of each event, numbered as in _Nodes.
+        reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
         moving = np.flatnonzero(reached >= 0)
         while len(moving):
             node = reached[moving]

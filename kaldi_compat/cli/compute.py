@@ -107,7 +107,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map: pass both options, or neither"
-        require(feature.name != "mfcc", message)  # Kaldi's other programs do not refuse the option.
+        require(feature.name != "mfcc", message)  # Of Kaldi's programs, only compute-mfcc-feats refuses this.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
@@ -284,7 +284,7 @@ class TorchComputer:
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch
 
-        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
+        # Use one thread, because recipes start one process per core, as for Kaldi's single-threaded programs.
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         self.device = device
@@ -310,7 +310,7 @@ class TorchComputer:
 
         rate, target = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
-            # torch warns of read-only arrays, such as views of a file's bytes.
+            # Copy read-only arrays, such as views of a file's bytes, because torch warns about them.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
             audio = audio if rate == target else resample_linearly(audio.float(), *choose_waveform_filter(rate, target))

@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # argparse raises SystemExit after --help.
+    except SystemExit as end:  # argparse ends the process after --help.
         return int(end.code or 0)
     except OptionError as error:
         return report_error(error)

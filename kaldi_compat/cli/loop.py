@@ -25,8 +25,8 @@ from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
-# Number of parts that a refused block is divided into. Fewer parts take longer to find one refused entry, more parts
-# take longer if all entries are refused.
+# Number of parts that a refused block is divided into. With fewer parts, finding a single refused entry takes longer.
+# With more parts, a block whose entries are all refused takes longer.
 _PARTS = 8
 _LOG_EVERY = 10  # Number of utterances between two lines of progress, as in Kaldi.
 
@@ -293,7 +293,7 @@ def convert_file(
         OptionError: the function skipped the object.
     """
     try:
-        key = source.replace("\n", " ") or "-"  # The keys of a block are not empty, and errors name the file.
+        key = source.replace("\n", " ") or "-"  # The name of the file is the key in errors. A key must not be empty.
         ((_, result),) = function(create_block([key], [value])).entries()
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None

@@ -19,7 +19,7 @@ from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Iterable[Any]]
-_TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
+_TRIALS_PER_BLOCK = 1024  # Number of trials that are scored together, so that their vectors fit into the cache.
 _AFTER_ERROR = object()
 
 
@@ -157,7 +157,7 @@ class Trials:
                 values.append((first, second))
         try:
             return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else [], error
-        except FeatureError:  # Pairs may differ in dimension.
+        except FeatureError:  # Score one by one up to the pair whose dimensions differ.
             scores, earlier = _collect(self.score([first], [second]).item() for first, second in values)
             return scored[: len(scores)], scores, earlier or error
 
@@ -166,7 +166,7 @@ def _collect(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
     """Return the values up to the first error, and the error."""
     collected = list[Any]()
     try:
-        collected.extend(values)  # Keeps the values before an error.
+        collected.extend(values)  # After an error, this keeps the values before it.
     except Exception as error:
         return collected, error
     return collected, None

@@ -72,7 +72,7 @@ class Tables(ExitStack):
 
         try:
             queue = ReadAhead(item for item in items)
-        except RuntimeError:  # A limit of the system, such as ulimit -u, forbids more threads.
+        except RuntimeError:  # A limit such as ulimit -u forbids more threads, so do not read ahead.
             return items
         self.callback(queue.close)
         return iter(queue)
@@ -149,7 +149,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
         table = parse_rspecifier(rspecifier)
         self.allows_one_lookup = table.once and table.kind == "ark"
-        # Values of the keys looked up last, None for missing keys. Stored because the table may release them.
+        # Maps the keys of the last lookup to values, or to None for missing keys. The table may release the values.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
 
@@ -226,7 +226,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)
-        except ArkError:  # The lookup below raises the error again, for a single key.
+        except ArkError:  # Looking up single keys below raises the error for its key.
             values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))

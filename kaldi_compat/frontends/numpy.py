@@ -139,7 +139,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature._trust_scale()  # The preset decides the scale of the audio.
+        feature._trust_scale()  # No warning: audio has the preset's scale.
         return feature
 
 
@@ -275,7 +275,7 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        # The result is a multiple of the stride, so that the windows are the same as in the whole utterance.
+        # Return a multiple of the stride, so that windows begin at the same frames as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

@@ -21,7 +21,7 @@ from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
 FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-# Models whose features are not Kaldi's, with advice. A key matches any preset name that contains it.
+# Maps parts of the names of models whose features are not Kaldi's to advice.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
     "moonshine": "Moonshine takes audio, not features",
@@ -33,8 +33,8 @@ SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT_VERSION = 1  # Version of the JSON format of presets.
 # Limits that keep a preset from an untrusted file from using all memory.
 MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
-MAX_STEPS = 100  # Largest number of steps of a preset.
-MAX_BITS = 64  # Largest size of an integer in bits.
+MAX_STEPS = 100  # Largest number of steps.
+MAX_BITS = 64  # Largest size of an integer in bits. Python's integers have no limit.
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -262,8 +262,10 @@ def is_preset_file(preset: str) -> bool:
 def _parse_source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
-        if key not in fields or not isinstance(value, str):
-            raise OptionError(f"source takes {', '.join(fields)}, which are strings, not {key!r}: {value!r}")
+        if key not in fields:
+            raise OptionError(f"source has an unknown entry {key!r}: choose from {', '.join(fields)}")
+        if not isinstance(value, str):
+            raise OptionError(f"the entry {key!r} of source must be a string, not {value!r}: put the value in quotes")
     return Source(**values)
 
 

@@ -23,9 +23,9 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 
 __all__ = ["Statistics"]
 
-VARIANCE_FLOOR = 1.0e-20  # Floor under variances in WeNet, FireRedASR and Kaldi.
-# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. Sums printed with C++'s
-# default of six digits are off by up to 5e-6.
+VARIANCE_FLOOR = 1.0e-20  # Smaller variances are replaced by this, as in WeNet, FireRedASR and Kaldi.
+# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. The relative error of each
+# sum is up to 5e-6 if it was printed with C++'s default of six digits.
 MAX_ROUNDING = 1.0e-5
 VECTOR = r"\[([^\]]*)\]"
 

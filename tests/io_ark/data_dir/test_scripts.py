@@ -347,7 +347,7 @@ TOLD: dict[str, tuple[str, int]] = {
         "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
         "modify_speaker_info.sh: file utt2lang exists in dest out but not in src data.  Moving it to\n"
         " ... out/.backup/utt2lang\n"
-        "modify_speaker_info.sh: file utt2dur exists in dest out but is none of this job.  Moving it to\n"
+        "modify_speaker_info.sh: file utt2dur exists in dest out but is not written by this job.  Moving it to\n"
         " ... out/.backup/utt2dur\n"
         "modify_speaker_info.sh: copied data from data to out, number of speakers changed from 1 to 1\n"
         "utils/validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad idea.\n"
@@ -610,7 +610,7 @@ def test_utterance_without_a_speaker_is_not_divided(
             scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
     (tmp_path / "utt2spk").write_text("a s\nb s\nc\n")
     with pytest.raises(
-        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file 'c': correct this line$"
+        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file: 'c'; correct this line$"
     ):
         scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
 
