@@ -38,7 +38,7 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables and print their problems. The status is 1 if there is a problem."""
+    """Check tables and print their problems. Return 1 if there is a problem, and 0 otherwise."""
     results = []
     for name in arguments.tables:
         show = partial(show_progress, label=name)
@@ -146,7 +146,7 @@ def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
         return
     file = files.get(target.path)
     key = encode_key(entry.key)
-    before = max(0, target.offset - len(key) - 1)
-    stored = bytes(file.open_source(before).read(target.offset - before))
+    start = max(0, target.offset - len(key) - 1)
+    stored = bytes(file.open_source(start).read(target.offset - start))
     if stored.strip() != key:
         yield f"{name}: {entry.key}: the archive has another key at the offset: {stored.decode('utf-8', 'replace')!r}"

@@ -25,7 +25,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
-    float64. Kaldi has no matrices of integers, and one kind of objects in a table.
+    float64. A file with frames has no integers, because Kaldi has no matrices of
+    integers, and all objects of a table have one kind.
 
     Raises:
         FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of
@@ -88,7 +89,7 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
         numbers = np.array(
             [[number_type(value) for value in row] for row in rows], np.int64 if number_type is int else np.float64
         )
-        # A float of 2**53 or more may have lost digits of an integer in the file, or be infinite. The texts tell.
+        # A float of 2**53 or more may have lost digits of an integer in the file, or be infinite, so check its text.
         may_be_inexact = number_type is float and (abs(numbers) >= 2**53).any()
         if may_be_inexact and not all(_is_number(value, float) for value in chain(*rows)):
             raise OverflowError

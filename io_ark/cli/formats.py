@@ -575,7 +575,7 @@ def _read_lhotse(path: Path) -> Entries:
 
 
 def _open_manifest(lhotse: Any, path: Path) -> Any:
-    """Open a lhotse manifest, which is read on access. Raise FormatError for any other file."""
+    """Open a lhotse manifest lazily. Return None for an empty manifest. Raise FormatError for any other file."""
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:

@@ -53,12 +53,12 @@ def name_array(name: str, array: npt.NDArray[Any]) -> str:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others waiting in the block.
+    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others out during this block.
 
     Without the lock, a conversion could remove arrays that another conversion to the same manifest is about to name.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # Without locks, or an unreadable folder, do not wait.
+        with contextlib.suppress(OSError):  # Do not wait if the folder cannot be locked.
             if fcntl:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
                 stack.callback(os.close, descriptor)

@@ -32,7 +32,7 @@ def head(arguments: argparse.Namespace) -> int:
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches.
+    """List the entries whose keys match a pattern. Like grep, return 1 if no key matches.
 
     Raises:
         SpecifierError: the pattern is not a regular expression.
@@ -59,7 +59,7 @@ def grep(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
-    """Print the entries that ``select`` yields for each table. The status is 1 if an entry is unreadable."""
+    """Print the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, and 0 otherwise."""
     status = 0
     for name in arguments.tables:
         count = 0

@@ -120,7 +120,7 @@ def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
 
 
 def stat(arguments: argparse.Namespace) -> int:
-    """Print the statistics of tables. The status is 1 if an entry is unreadable."""
+    """Print the statistics of tables. Return 1 if an entry is unreadable, and 0 otherwise."""
     status = 0
     for name in arguments.tables:
         result = compute_statistics(show_progress(iterate_entries(parse_table(name), get_access(arguments)), name))

@@ -78,7 +78,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
 
 
 def _is_other_format(name: bytes) -> bool:
-    """Return True if a file exists, and its first bytes are the start of audio in another format than WAV."""
+    """Return True if a file exists, and its first bytes are the start of audio in a format other than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format

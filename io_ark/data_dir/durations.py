@@ -230,17 +230,17 @@ def get_utt2dur(
     return 0
 
 
-def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
-    """Write durations from the headers of SPHERE files and return True.
+def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
+    """Write the file ``name`` with the durations in the headers of SPHERE files, and return True.
 
-    Return False, and write nothing, if some of the audio is not in such files.
+    Return False, and write nothing, if some of the audio is not in such files. ``unit`` is "utterance" or "recording".
     """
     durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
-        say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
+        say(f"could not get {unit} lengths from sphere-file headers, using wav-to-duration")
         return False
     stage.write(name, durations)
-    say(f"successfully obtained {what} lengths from sphere-file headers")
+    say(f"successfully obtained {unit} lengths from sphere-file headers")
     return True
 
 

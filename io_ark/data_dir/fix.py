@@ -228,7 +228,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove others from utt2spk and the files by speaker."""
+        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove other speakers from utt2spk and the files by speaker."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):

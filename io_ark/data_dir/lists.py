@@ -271,7 +271,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
             ):
                 key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
-                    text = "apply_map.pl: warning! another value for this key: the last one is used"
+                    text = "apply_map.pl: warning! the key has several values: the last value is used"
                     warn(DataDirError(text, file, line_number, key))
                     values[key] = value
                 elif not key:
@@ -461,11 +461,11 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Return Kaldi's message about a file of transcripts, the number of the line and its key.
 
-    The message is "" for a file without faults, or in another encoding than UTF-8.
+    The message is "" for a file without faults, or in an encoding other than UTF-8.
     """
     last = b"\n"
     problem: tuple[str, int, bytes] | None = None
-    before = 0
+    lines_before = 0
     for chunk in read_chunks(file):
         last = chunk[-1:]
         ascii_only = chunk.isascii()
@@ -477,18 +477,18 @@ def find_text_problem(file: str) -> tuple[str, int, bytes]:
         if problem is None and (
             b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
         ):
-            for at, line in enumerate(split_lines(chunk), before + 1):
+            for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
                 if not line.endswith(b"\n"):
                     break
                 odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
                 what = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
                 if what:
                     key = b"".join(line.split()[:1])
-                    problem = f"The line for utterance {key.decode()} contains {what}", at, key
+                    problem = f"The line for utterance {key.decode()} contains {what}", line_number, key
                     break
-        before += chunk.count(b"\n")
+        lines_before += chunk.count(b"\n")
     if problem is None and last != b"\n":
-        problem = f"The current line (nr. {before}) has invalid newline", before + 1, b""
+        problem = f"The current line (nr. {lines_before}) has invalid newline", lines_before + 1, b""
     return problem or ("", 0, b"")
 
 

@@ -77,24 +77,25 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         DataDirError: no program can read a file that a line names.
     """
     end = b" -t wav - speed %b |\n" % factor
-    for before, chunk in number_chunks(chunks):
+    for lines_before, chunk in number_chunks(chunks):
         if changed_chunk := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
             yield changed_chunk
             continue
-        out = []
-        for line_number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
+        changed_lines = []
+        for line_number, line in enumerate(chunk.split(b"\n")[:-1], lines_before + 1):
             key, _, name = line.partition(b" ")
             try:
-                out.append(add_speed_command(key, name, factor))
+                changed_lines.append(add_speed_command(key, name, factor))
             except ValueError as error:
                 raise DataDirError(str(error), path, line_number, key) from None
-        yield b"".join(out)
+        yield b"".join(changed_lines)
 
 
 def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
-    Return b"" unless all lines have commands, or all lines have WAV files whose names need no quotes.
+    Return b"" if the lines must be changed one by one: unless all have commands, or all have WAV files whose names need
+    no quotes.
 
     Args:
         chunk: lines of wav.scp.
@@ -417,11 +418,11 @@ def change_recordings(
         DataDirError: a line cannot be changed.
     """
     blank = 0
-    for before, chunk in number_chunks(read_chunks(path)):
+    for lines_before, chunk in number_chunks(read_chunks(path)):
         if not blank and (changed_chunk := make_all(chunk)):
             yield changed_chunk
             continue
-        for line_number, line in enumerate(split_lines(chunk), before + 1):
+        for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:

@@ -123,7 +123,7 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         if not isinstance(value, float) or math.isfinite(value):
             return value
     adjective = "whole" if isinstance(default, int) else "finite"
-    raise DataDirError(f"expected a number: --{name} {text}: write a {adjective} number")
+    raise DataDirError(f"--{name} needs a {adjective} number, not {text!r}")
 
 
 def format_flag(name: str) -> str:
@@ -186,7 +186,7 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         try:
             words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            raise DataDirError("should be name=value, with quotation marks in pairs", path, line_number) from None
+            raise DataDirError("should be name=value, with paired quotes: correct the line", path, line_number) from None
     rows = [
         (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
     ]

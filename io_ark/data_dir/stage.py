@@ -230,7 +230,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
 
 
 def refuse_half_changed(folder: str) -> None:
-    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left half of a change. Write nothing."""
+    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)

@@ -31,7 +31,8 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(getattr(model, name), dtype)
         if array.shape != shape:
-            raise FormatError(f"{name} of the {type(model).__name__} has the shape {array.shape}, expected {shape}")
+            where = f"{type(model).__name__}.{name}"
+            raise FormatError(f"{where} has the shape {array.shape}: pass an array of shape {shape}")
         object.__setattr__(model, name, array)
 
 

@@ -130,7 +130,7 @@ class Plda:
         mean = array.mean(axis=0)
         deviations, shift = array - mean, mean - self.mean
         variance = deviations.T @ deviations / len(array) + shift_scale * np.outer(shift, shift)
-        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # The model's total covariance becomes unit.
+        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Makes the model's total covariance unit.
         values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
         logger.info(
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "

@@ -40,7 +40,7 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Say whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
+    """Describe whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"

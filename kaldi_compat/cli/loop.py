@@ -287,7 +287,7 @@ def convert_file(
     binary: bool,
     kind_out: io_ark.Kind | Codec[Any] = "matrix",
 ) -> None:
-    """Write ``function`` of the object ``value``, read from the file ``source``, to the file ``target``.
+    """Write the result of ``function`` for ``value``, which was read from the file ``source``, to the file ``target``.
 
     Raises:
         OptionError: the function skipped the object.

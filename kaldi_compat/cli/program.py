@@ -160,7 +160,7 @@ class Program:
     def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
         """Run the function and return its exit status. Log an exception, and return the exit status for it."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set by kaldi_compat/programs/__init__.py.
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set for the imports by kaldi_compat/programs.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
             with wave_files_as_in_kaldi():

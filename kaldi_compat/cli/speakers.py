@@ -51,7 +51,7 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         key: the key of the vector.
         vector: the vector.
         dim: the expected dimension.
-        owner: subject and verb of the message's end, such as "the PLDA model has".
+        owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
 
     Raises:
         FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.

@@ -91,7 +91,7 @@ def _subtract_mean(audio: Array, ends: Any) -> Array:
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
-    # torch's sums need no double precision, because torch adds pairs of partial sums, so rounding errors stay small.
+    # torch adds pairs of partial sums, so that rounding errors stay small without double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
     centered: Array = audio - astype(total / count, audio.dtype)
     return centered

@@ -52,7 +52,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
             <kaldi_compat.frontends.statistics.Statistics.of>`. None skips their step, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
-        dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
+        dither: standard deviation of noise on the samples, instead of the preset's value, which is 0.
 
     Raises:
         OptionError: the preset is unknown, its file is invalid, or the preset takes no statistics.

@@ -64,7 +64,7 @@ class Source:
 
     Attributes:
         repository: address of the project.
-        file: file in it that computes the front end.
+        file: file of the project that computes the front end.
         commit: the commit that was read and run.
         date: date of the commit.
     """
@@ -85,13 +85,13 @@ class Preset:
         family: name of the documentation page that describes the preset.
         source: origin of the settings.
         sampling_rate: sampling rate that the model takes, in Hz.
-        sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
+        sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for other models.
         feature: "fbank", "mfcc", "plp" or "spectrogram".
         options: the feature's options, with a scale of 1, because ``sample_scale`` has the scale.
         subtract_clip_mean: the mean of the audio is subtracted first.
         shortens_frame: audio shorter than a frame gives one shorter frame, as in FunASR, instead of none.
-        double_precision: the model's own code computes the spectrum in double precision, so an accurate one is computed
-            in place of Kaldi's, which is rounded at each step.
+        double_precision: the model's own code computes the spectrum in double precision, so an accurate spectrum is
+            computed instead of Kaldi's, which is rounded at each step.
         steps: the steps after the feature.
         notes: pitfalls and hints.
     """

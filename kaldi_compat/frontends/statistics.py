@@ -171,7 +171,7 @@ def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
 
 def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
     if not count >= 1:
-        raise FeatureError(f"{name}: the statistics count {count:g} frames: compute them from at least 1 frame")
+        raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
     negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)

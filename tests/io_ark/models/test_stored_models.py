@@ -166,11 +166,11 @@ def test_mixture_without_gconsts_of_an_old_kaldi_is_refused(name: str) -> None:
 
 
 def test_shapes_that_do_not_fit_are_accepted() -> None:
-    with pytest.raises(FormatError, match=r"psi of the Plda has the shape \(2,\), expected \(3,\)"):
+    with pytest.raises(FormatError, match=r"Plda\.psi has the shape \(2,\): pass an array of shape \(3,\)"):
         Plda(np.ones(3), np.eye(3), np.ones(2))
     with pytest.raises(FormatError, match="no dimensions"):
         Plda(np.ones(0), np.ones((0, 0)), np.ones(0))
-    with pytest.raises(FormatError, match=r"precisions of the DiagGmm has the shape \(2, 2\), expected \(1, 2\)"):
+    with pytest.raises(FormatError, match=r"DiagGmm\.precisions has the shape \(2, 2\): .* shape \(1, 2\)"):
         DiagGmm(np.ones(1), np.ones((1, 2)), np.ones((2, 2)))
     with pytest.raises(FormatError, match="has no inverse"):
         FullGmm(np.ones(1), np.ones((1, 2)), np.ones((1, 2, 2)))
