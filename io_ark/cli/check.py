@@ -33,7 +33,7 @@ class Findings:
     name: str  # File name of the table.
     count: int = 0  # Number of entries of an archive, or lines of a script file.
     problems: list[str] = field(default_factory=list)  # One line for each problem, in table order.
-    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order.
+    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order, for fast lookups. The values are None.
     columns: tuple[int, str] | None = None  # Number of columns and key of the first matrix.
 
 

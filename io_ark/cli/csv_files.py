@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError
 
 Array = npt.NDArray[Any]
-_NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters of numbers, `nan` and `infinity`.
+_NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters that numbers, `nan` and `infinity` may have.
 _FLOATS = set(".eEnN")  # Characters that occur in a float, `nan` or `infinity`, but not in an integer.
 KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark convert` writes and expects.
 

@@ -284,7 +284,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
-            member.size = data.tell()  # The modification time stays 0, so that equal arrays result in equal bytes.
+            member.size = data.tell()  # `mtime` stays 0, so that equal arrays result in equal bytes.
             data.seek(0)
             archive.addfile(member, data)
 

@@ -27,7 +27,7 @@ from io_ark.errors import OpenError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows has no locks of directories.
+except ModuleNotFoundError:  # Windows has no fcntl, and cannot lock directories.
     fcntl = None  # type: ignore[assignment]
 
 # Matches storage keys that ark convert writes: a folder that lhotse names, and a file name from `name_array`. Neither
@@ -144,7 +144,7 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
             continue
         path.unlink(missing_ok=True)
         for folder in (path.parent, storage):
-            with contextlib.suppress(OSError):  # The folder has other files.
+            with contextlib.suppress(OSError):  # Keep a folder with other files.
                 folder.rmdir()
     # Remove the lists first. Without them, a later job ignores the other files of a temporary folder, so the caller may
     # remove these files in any order.

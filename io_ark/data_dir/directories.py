@@ -112,7 +112,7 @@ def subset(
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
         write_files(names, read_id_list(stage.find("utt2spk")))
         write_files(FILES_BY_SPEAKER, read_id_list(stage.find("spk2utt")))
-        if segments:  # Kaldi's script reads the recordings with filter_scp.pl, so fields are split as in Perl.
+        if segments:  # Split fields like Perl, because Kaldi's script reads recordings with filter_scp.pl.
             recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         else:
             recordings = set(read_keys(*filter(None, [stage.find("wav.scp")])))

@@ -84,7 +84,7 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
             last = file
             try:
                 is_endless = not stat.S_ISREG(os.stat(file).st_mode)
-            except (OSError, ValueError):  # The reader reports a missing file later.
+            except (OSError, ValueError):  # A missing file is not endless. Reading it reports the error.
                 is_endless = False
         if is_endless:
             text = f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'"

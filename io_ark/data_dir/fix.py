@@ -215,7 +215,7 @@ class _Fix:
         if len(used_segments) != len(segments):
             counts = f"from {len(segments)} to {len(used_segments)} lines"
             self.say(f"filtered {self.folder}/segments {counts} based on filter recordings.")
-        # Kaldi's script reads these recordings with filter_scp.pl, so fields are split as in Perl.
+        # Split fields like Perl and not like awk, because Kaldi's script reads these recordings with filter_scp.pl.
         recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.find(name):

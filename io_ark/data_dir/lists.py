@@ -24,7 +24,7 @@ from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirErro
 # was opened, since Perl asks whether the file is a terminal, ENOENT (2) for a missing file, and 255 without such a call.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
-MAX_DIGITS = 18  # Integers of 18 digits fit into the 64 bits that Perl has for integers.
+MAX_DIGITS = 18  # Largest number of digits of an integer. Perl has 64 bits for integers, which hold any 18 digits.
 DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
@@ -130,7 +130,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
             for at, line in enumerate(read_lines(file), 1):
                 if not (fields := line.split()):
                     make_refusal(text, file)(at)
-                # As in Perl, index -1 stands for the last element, and a missing element is in no list.
+                # As in Perl, index -1 is the last field, and a missing field is not in the list.
                 if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
                     write(line)
         else:

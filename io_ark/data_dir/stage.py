@@ -21,7 +21,7 @@ from io_ark.specifier import is_url
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows has no locks of directories.
+except ModuleNotFoundError:  # Windows has no fcntl, and cannot lock directories.
     fcntl = None  # type: ignore[assignment]
 
 BUFFER_BYTES = 1 << 20
@@ -53,7 +53,7 @@ _MAX_LINKS = 40  # Length at which a chain of links is no longer followed, as in
 _ABANDONED_SECONDS = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
 _temporary_numbers = itertools.count(1)  # Numbers that make the names of temporary files unique in this process.
-_reported: set[str] = set()  # Paths of lists of changes for which this process has printed a warning.
+_reported: set[str] = set()  # Paths of lists of changes about which this process has warned, so as to warn only once.
 _lock_counts: dict[tuple[int, int], int] = {}  # Number of nested locks of a directory, by its device and inode.
 # The old and the new name of a file, relative to the directory. The new name is "" if the file is to be removed.
 Rename = tuple[str, str]
@@ -266,7 +266,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Maps lists of changes to their time in ns and renames.
     skipped: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
-    with contextlib.suppress(OSError):  # The user may lack the right to list the directory.
+    with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue
@@ -386,7 +386,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
         except OSError as error:
             raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
-        with contextlib.suppress(OSError):  # The folder may have other files.
+        with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
 
 

@@ -98,7 +98,7 @@ class HmmTopology:
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
         lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]
-        for _ in entry:  # Bellman-Ford: a shortest path visits each state at most once.
+        for _ in entry:  # Bellman-Ford: a shortest path has at most one step per state.
             for state, length in zip(entry, tuple(lengths), strict=True):
                 for target, _probability in state.transitions:
                     lengths[target] = min(lengths[target], length + emits[target])

@@ -205,7 +205,7 @@ class _Nodes(NamedTuple):
         for node in queue:  # `add_node` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
-                pass  # No event has the key, so the node has no children.
+                pass  # No event has the key, so no child can be reached.
             elif isinstance(node, Table):
                 row = [add_node(child) for child in node.children[: max_value + 1]]
             else:

@@ -150,7 +150,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
     """Convert features to HTK's format. As in Kaldi, the header's frame shift is 10 ms except for the spectrogram."""
-    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns.
+    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
@@ -187,7 +187,7 @@ class SpectralExtractor:
         except (KaldiCompatError, MemoryError) as error:
             key = require_one_entry(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
-                self._random.frame_seeds(1)  # Kaldi draws the first frame's noise before the error.
+                self._random.frame_seeds(1)  # Kaldi draws this noise before the error, so later noise depends on it.
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
         self._random = random
         if self.options.subtract_mean:

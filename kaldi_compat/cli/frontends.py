@@ -150,7 +150,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
-            print(f"{label}: features have the shape {expected.shape}, features of the preset {features.shape}")
+            print(f"{label}: the features have the shape {expected.shape}, but the preset computes {features.shape}")
             _advise(options.against)
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)

@@ -64,7 +64,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
         with open(reading, "rb", buffering=0) as stream:
             return _run_programs(ours, stream)
     finally:
-        wait_for(process)  # As in a shell, only the last command's status counts.
+        wait_for(process)  # The status is not used: as in a shell, only the last command's status counts.
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:

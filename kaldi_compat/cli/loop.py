@@ -28,7 +28,7 @@ BlockFunction = Callable[[Any], Block]
 # Number of parts that a refused block is divided into. With fewer parts, finding a single refused entry takes longer.
 # With more parts, a block whose entries are all refused takes longer.
 _PARTS = 8
-_LOG_EVERY = 10  # Number of utterances between two lines of progress, as in Kaldi.
+_LOG_EVERY = 10  # Number of utterances after which progress is logged, as in Kaldi.
 
 
 class Sink(Protocol):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 # Numbers of buckets of GNU's std::unordered_map, which takes the next number if it has more entries than buckets.
 BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
-MAX_SORTED_BY_INSERTION = 16  # Number of elements up to which GNU's std::sort is an insertion sort, which is stable.
+MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::sort is a stable insertion sort.
 
 
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

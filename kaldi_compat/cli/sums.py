@@ -177,7 +177,7 @@ class _System(NamedTuple):
     """A table whose entries are added to the entries of the first table."""
 
     reader: LookupReader[Floats]
-    factor: float  # Factor on the entries of this table.
+    factor: float  # Factor by which the entries of this table are multiplied.
     where: str  # Number and rspecifier of this table, for messages.
 
 
@@ -187,7 +187,7 @@ class _Sums:
 
     kind: Kind
     source: str  # Rspecifier of the first table.
-    scale: float  # Factor on the entries of the first table.
+    scale: float  # Factor by which the entries of the first table are multiplied.
     systems: list[_System] = field(default_factory=list)
     total: int = 0  # Number of entries added so far, of all tables.
     missing: int = 0  # Number of entries that other tables lack for keys of the first table.

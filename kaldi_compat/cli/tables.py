@@ -68,7 +68,7 @@ class Tables(ExitStack):
         """
         if not has_second_core():
             return items
-        from io_ark.tables.prefetch import ReadAhead  # Slow to import, and most programs do not need it.
+        from io_ark.tables.prefetch import ReadAhead  # This import is slow, and most programs do not need it.
 
         try:
             queue = ReadAhead(item for item in items)
@@ -81,14 +81,14 @@ class Tables(ExitStack):
         """Iterate over ``function(item)`` in the order of items, computed in threads if there is a second core."""
         if not has_second_core():
             return map(function, items)
-        from concurrent.futures import ThreadPoolExecutor  # Slow to import.
+        from concurrent.futures import ThreadPoolExecutor  # This import is slow.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
         all_started = Barrier(THREADS)
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
-        except RuntimeError:  # The system forbids more threads.
+        except RuntimeError:  # The system forbids more threads, so use only this thread.
             all_started.abort()
             return map(function, items)
         return (future.result() for future in self.compute_ahead(pool.submit(function, item) for item in items))

@@ -50,7 +50,7 @@ def test_check_compares_with_features(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["check", "wespeaker", "--against", file, "--tolerance", "100"]) == 0
     assert main(["check", "paraformer", "--against", file]) == 1
     captured = capsys.readouterr()
-    assert "features have the shape (158, 80), features of the preset (27, 560)" in captured.out
+    assert "the features have the shape (158, 80), but the preset computes (27, 560)" in captured.out
     assert captured.err.startswith("WARNING: the preset 'paraformer'") and captured.err.count("\n") == 1
     assert captured.err.endswith("; pass --statistics='.../am.mvn'\n")
     statistics = tmp_path / "am.mvn"
