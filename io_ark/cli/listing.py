@@ -83,7 +83,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raises:
-        SpecifierError: there is no key, but the name is that of a table.
+        SpecifierError: no key was passed, but the name is the name of a table.
         MissingKeyError: the table does not have the key.
         FormatError: the object is invalid, or is nested too deeply for JSON.
     """

@@ -186,8 +186,8 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         try:
             words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            advice = "should be name=value, with paired quotes: correct the line"
-            raise DataDirError(advice, path, line_number) from None
+            text = "should be name=value, with paired quotes: correct the line"
+            raise DataDirError(text, path, line_number) from None
     rows = [
         (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
     ]

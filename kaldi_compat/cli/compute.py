@@ -140,7 +140,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
     for key, features in block.entries():
         if features.size and (frames := int(np.isnan(features).any(axis=1).sum())):
             logger.warning(
-                "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither: "
+                "%d of %d frames of utterance %s contain NaN, as in Kaldi for digital silence without dither: "
                 "use --dither=1",
                 frames,
                 len(features),

@@ -46,7 +46,7 @@ def _describe_programs() -> str:
         return "not on PATH"
     with open(path, "rb") as file:
         is_ours = b"kaldi_compat" in file.read(4096)
-    return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(path)}"
+    return f"{'these programs' if is_ours else 'other programs'} are first on PATH, in {os.path.dirname(path)}"
 
 
 def _describe_torch() -> str:

@@ -115,7 +115,7 @@ class Preset:
             raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
         if self.shortens_frame and self.feature == "spectrogram":
             raise OptionError(
-                "shortens_frame does not work with the feature spectrogram, because the length of the frame decides "
+                "shortens_frame does not work with the feature spectrogram, because the frame length determines "
                 "its number of columns: leave shortens_frame out"
             )
         columns = count_columns(self.options, self.steps)
