@@ -476,7 +476,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     """
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
-        raise DataDirError(f"the sampling rate must be above 0, such as 16000 (Hz) or 16k (kHz), not {frequency!r}")
+        raise DataDirError(f"the sampling rate must be a number above 0, such as 16000 Hz or 16k, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing, but resampling needs the file: add the file", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):

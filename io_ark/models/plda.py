@@ -343,8 +343,10 @@ def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float6
         FormatError: a number is not positive, or ``num_utts`` has a different shape.
     """
     counts = np.asarray(num_utts, np.float64)
-    if counts.shape not in ((), shape) or not (counts > 0).all():
-        raise FormatError(f"num_utts must be a positive number or an array of positive numbers with shape {shape}")
+    if counts.shape not in ((), shape):
+        raise FormatError(f"num_utts has the shape {counts.shape}: pass a number, or an array of shape {shape}")
+    if not (counts > 0).all():
+        raise FormatError("num_utts must be positive: pass the number of utterances of each speaker")
     return np.broadcast_to(counts, shape)
 
 

@@ -60,7 +60,8 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
         raise FeatureError(
-            f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}: extract all vectors with one model"
+            f"{key}: the vector has {len(vector)} dimension{'s' * (len(vector) != 1)}, but {owner} {dim}: extract all "
+            "vectors with one model"
         )
     if not np.isfinite(vector).all():
         raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")

@@ -124,8 +124,8 @@ def test_transform_is_not_that_of_one_vector_and_precision_is_lost() -> None:
     ("change", "said"),
     [
         ({"enrolled": np.ones((2, 5))}, r"vectors of shape \(2, 5\) do not fit a PLDA model of 12"),
-        ({"num_utts": [1, 2]}, "num_utts must be a positive number or an array of positive numbers with shape"),
-        ({"num_utts": 0}, "num_utts must be a positive number"),
+        ({"num_utts": [1, 2]}, r"num_utts has the shape \(2,\): pass a number, or an array of shape"),
+        ({"num_utts": 0}, "num_utts must be positive"),
         ({"tested": np.ones(12)}, r"expected an array of shape \(vectors, 12\), not \(12,\)"),
     ],
 )

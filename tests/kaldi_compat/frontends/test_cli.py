@@ -68,7 +68,7 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
     mine.write_text(json.dumps({"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 80}}))
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 1
     said = capsys.readouterr().out
-    assert "b: features have the shape" in said and said.endswith("kaldi-compat explain FEATURES.npy AUDIO.wav\n")
+    assert "b: the features have the shape" in said and said.endswith("kaldi-compat explain FEATURES.npy AUDIO.wav\n")
     np.savez(tmp_path / "r.npz", **arrays)
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 0
 
