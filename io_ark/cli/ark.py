@@ -44,13 +44,13 @@ that cannot be opened.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
-    if sys.stderr is None:  # The shell closed it (2>&-).
+    if sys.stderr is None:  # The shell has closed standard error (2>&-), and print would fail.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  It stays open until the process ends.
     if sys.stdout is None:
-        print("ark: standard output: is closed: redirect it to a file or /dev/null", file=sys.stderr)
+        print("ark: standard output is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints keys that are not UTF-8.
     status = 0  # Exit status if the user leaves the pager early.
     only_prints = True
     try:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 141  # Exit status that a shell reports for a program killed by SIGPIPE.
     except KeyboardInterrupt:
-        if argv is None and os.name == "posix":  # A program killed by SIGINT also stops a shell script.
+        if argv is None and os.name == "posix":  # A shell script stops only if SIGINT ends this program.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return 130
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
-        # Commands with a pager, --json and --help print, so an error without a file name is that of standard output.
+        # Commands with a pager, --json and --help only print, so an error without a file name is about standard output.
         name = error.filename or ("standard output" if only_prints else "")
         if name == "standard output":
             _discard_output()
@@ -108,7 +108,7 @@ class _Parser(argparse.ArgumentParser):
     """Parser that prints an error as one line without the usage, and does not lose the text of ``--help``."""
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        if file is sys.stdout:  # Here, argparse ignores the error of a full disk.
+        if file is sys.stdout:  # argparse would ignore a write error, such as a full disk.
             print(message, end="", flush=True)
         else:
             super()._print_message(message, file)

@@ -23,7 +23,7 @@ from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 from io_ark.text import escape
 
-MAX_PROBLEMS = 100  # Number of problems of a table that are printed. --json prints all problems.
+MAX_PROBLEMS = 100  # Largest number of problems of a table that are printed. --json prints all problems.
 
 
 @dataclass
@@ -33,12 +33,12 @@ class Findings:
     name: str  # File name of the table.
     count: int = 0  # Number of entries of an archive, or lines of a script file.
     problems: list[str] = field(default_factory=list)  # One line for each problem, in table order.
-    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order.
-    columns: tuple[int, str] | None = None  # Number of columns of the first matrix, and its key.
+    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order, for fast lookups. The values are None.
+    columns: tuple[int, str] | None = None  # Number of columns and key of the first matrix.
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables and print their problems. The status is 1 if there is a problem."""
+    """Check tables and print their problems. Return 1 if there is a problem, and 0 otherwise."""
     results = []
     for name in arguments.tables:
         show = partial(show_progress, label=name)
@@ -71,7 +71,7 @@ def check_table(
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     truncated: list[str] = []
-    thread = threading.get_ident()  # Other threads may check other tables at the same time.
+    thread = threading.get_ident()  # Warnings of other threads may be about other tables.
 
     def collect(record: logging.LogRecord) -> bool:
         if record.msg != TRUNCATED or record.thread != thread:
@@ -146,7 +146,7 @@ def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
         return
     file = files.get(target.path)
     key = encode_key(entry.key)
-    before = max(0, target.offset - len(key) - 1)
-    stored = bytes(file.open_source(before).read(target.offset - before))
+    start = max(0, target.offset - len(key) - 1)
+    stored = bytes(file.open_source(start).read(target.offset - start))
     if stored.strip() != key:
         yield f"{name}: {entry.key}: the archive has another key at the offset: {stored.decode('utf-8', 'replace')!r}"

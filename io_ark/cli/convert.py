@@ -29,9 +29,10 @@ from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Convert a table. The status is 1 if an entry is unreadable or not an array.
+    """Convert a table. Return 1 if an entry is unreadable or not an array, and 0 otherwise.
 
-    The target is opened after the first entry has been read, and a table after the first entry that it can store.
+    A target file is created only after the first entry has been read. A target that is a Kaldi table is created only
+    when the first entry that the table can store has been read.
 
     Raises:
         ArkError: the source is missing or has no entries, or the target is the source or cannot be written.
@@ -109,7 +110,7 @@ def _convert_values(
     try:
         with _open_table(arguments) if write is None else write(target, settings) as put:
             for key, value in show_progress(chain([first], values), arguments.source):
-                error = value if isinstance(value, ArkError) else None  # The entry is unreadable.
+                error = value if isinstance(value, ArkError) else None  # The error of an unreadable entry.
                 if error is None:
                     try:
                         if is_array:
@@ -136,7 +137,7 @@ def _convert_values(
             raise
         reason = describe_error(error)
         if error.errno == errno.ESPIPE:
-            reason = "the format needs a regular file, not a pipe"
+            reason = "the format needs a regular file, not a pipe: name a file"
         raise WriteError(f"cannot be written to: {reason}", file=arguments.target) from error
     if arguments.json:
         print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
@@ -218,7 +219,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
     table = parse_wspecifier(wspecifier)
-    options = "b" if table.binary else "t"  # Text can store NaN, but a compressed matrix cannot.
+    options = "b" if table.binary else "t"  # The trial uses the table's format, since only text can store NaN.
     with contextlib.ExitStack() as stack:
 
         def open_writer() -> io_ark.Writer[Any]:
@@ -230,7 +231,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
 
         def put(key: str, array: Any) -> None:
             nonlocal writer
-            value = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+            value = array[()]  # A zero-dimensional array becomes a number, which Kaldi can store.
             if not table.binary:
                 _check_text(array, key)
             if writer is None:

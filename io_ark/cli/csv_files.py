@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError
 
 Array = npt.NDArray[Any]
-_NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters of numbers, `nan` and `infinity`.
+_NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # Characters that numbers, `nan` and `infinity` may have.
 _FLOATS = set(".eEnN")  # Characters that occur in a float, `nan` or `infinity`, but not in an integer.
 KEY, FRAME, VALUE = "utterance", "frame", "value"  # Column names that `ark convert` writes and expects.
 
@@ -25,7 +25,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
-    float64. Kaldi has no matrices of integers, and one kind of objects in a table.
+    float64. A file with frames has no integers, because Kaldi has no matrices of
+    integers, and all objects of a table have one kind.
 
     Raises:
         FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of
@@ -83,18 +84,18 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
     """
     characters = set().union(*(value for row in rows for value in row))
     try:
-        if not characters <= _NUMBERS:  # Python would accept 1_000 and non-ASCII digits.
+        if not characters <= _NUMBERS:  # Python would accept 1_000 and non-ASCII digits as numbers.
             raise ValueError
         numbers = np.array(
             [[number_type(value) for value in row] for row in rows], np.int64 if number_type is int else np.float64
         )
-        # From 2**53 on, a float may lack digits of an integer, and may be infinite.
+        # A float of 2**53 or more may have lost digits of an integer in the file, or be infinite, so check its text.
         may_be_inexact = number_type is float and (abs(numbers) >= 2**53).any()
         if may_be_inexact and not all(_is_number(value, float) for value in chain(*rows)):
             raise OverflowError
     except (ValueError, OverflowError):
         wrong = next(value for value in chain(*rows) if not _is_number(value, number_type))
-        type_name = f"{number_type.__name__}64"
+        type_name = "a 64-bit integer" if number_type is int else "a 64-bit float without loss of digits"
         return FormatError(
             f"the value {wrong[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
             file=str(path),
@@ -102,8 +103,8 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
         )
     with np.errstate(over="ignore"):
         narrow = numbers.astype(np.int32 if number_type is int else np.float32)
-    # Single precision is enough if its shortest text is the number in the file. The values would differ even for 0.1,
-    # which neither precision stores exactly.
+    # Single precision suffices if its shortest text gives the number in the file. A comparison of the values would fail
+    # even for 0.1, which neither precision stores exactly.
     is_exact = np.array_equal(narrow.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
     return narrow if is_exact else numbers
 
@@ -116,7 +117,7 @@ def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
             is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
         else:
             is_stored = np.isfinite(parsed) or "n" in value.lower()
-    except ValueError:  # Python converts at most 4,300 digits to an integer.
+    except ValueError:  # The value is not a number, or has more than 4,300 digits.
         return False
     return is_stored and set(value) <= _NUMBERS
 

@@ -17,7 +17,7 @@ from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.text import escape
 
-# Control characters that JSON does not escape.
+# Control characters that json.dumps does not escape, but that may change the state of a terminal.
 _CONTROLS = re.compile("[\x7f-\x9f]")
 
 

@@ -21,7 +21,7 @@ from io_ark.specifier import parse_rxfilename
 from io_ark.text import escape
 
 Pair = tuple[str, StoredEntry | None, StoredEntry | None]
-MAX_SHOWN = 100  # Number of differing keys that are printed. --json prints all keys.
+MAX_SHOWN = 100  # Largest number of differing keys that are printed. --json prints all keys.
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Difference:
     largest: float = 0.0
     mean: float = 0.0  # Mean of the finite absolute differences.
     place: tuple[int, ...] = ()  # Index of the largest difference.
-    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # Rows and their largest differences.
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # Rows, and their largest differences.
     part: str = ""  # Part of a model or example with the largest difference, such as `means`. Empty for an array.
 
     @property
@@ -248,7 +248,7 @@ def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _shorten(value: Any) -> str:
     try:
         text = repr(value)
-    except RecursionError:  # The nodes of a tree may be nested to any depth.
+    except RecursionError:  # repr() fails if the nodes of a tree are nested too deeply.
         text = type(value).__name__
     return text if len(text) <= 40 else f"{text[:37]}..."
 

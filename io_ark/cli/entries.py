@@ -139,7 +139,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
         with open_input(table.rxfilename, access=access) as opened:
             entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access, False), None)
     if entry is None:
-        if errors:  # An invalid line may have the key, or the rest of a damaged archive.
+        if errors:  # An invalid line, or the rest of a damaged archive, may have the key.
             raise errors[0]
         raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:

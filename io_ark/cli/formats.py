@@ -51,9 +51,11 @@ from io_ark.streams.unfinished import (
 Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
+_ENTRY_NAMES = ("dtype", "shape", "data_offsets")  # What the header of a safetensors file has for each array.
 SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
 _COMPRESSORS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
-# Endings of formats that `ark convert` does not write. A Kaldi archive with such a name would be a surprise.
+# Endings of formats that `ark convert` cannot write. A target with such a name is refused, since the user would not
+# expect a Kaldi archive.
 _UNSUPPORTED_ENDINGS = (
     *(".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".mat", ".onnx", ".tfrecord"),
     *(".arrow", ".feather", ".orc", ".avro", ".msgpack", ".zarr", ".lmdb", ".mdb", ".db", ".sqlite", ".nc", ".tsv"),
@@ -61,10 +63,9 @@ _UNSUPPORTED_ENDINGS = (
     *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".zip", ".tgz", *_COMPRESSORS),
 )
 Put = Callable[[str, Array], None]
-Entries = Iterator[tuple[str, Array | ArkError]]  # Keys, and arrays or the errors of arrays that cannot be read.
-# A row group of a Parquet file is in memory as a whole. It ends at this number of arrays, or at this number of bytes.
-PARQUET_ROWS = 64
-PARQUET_BYTES = 16 * 2**20
+Entries = Iterator[tuple[str, Array | ArkError]]  # Yields keys with arrays, or with the errors of unreadable arrays.
+PARQUET_ROWS = 64  # Largest number of arrays in a row group of a Parquet file, which is in memory as a whole.
+PARQUET_BYTES = 16 * 2**20  # Size at which a row group ends, even if it has fewer arrays.
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") 
 
 
 def _read_npy(folder: Path) -> Entries:
-    # Path.glob would find no files in a folder that cannot be read.
+    # Unlike iterdir, Path.glob would find no files in an unreadable folder instead of raising an error.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
 
@@ -246,10 +247,10 @@ def _remove_unfinished(path: Path) -> None:
 @write_atomically
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
-    # ZipFile itself would open a FIFO twice, after which the reader of the FIFO has ended.
+    # Open the file here: ZipFile would open a FIFO twice, but the reader of a FIFO ends when it is first closed.
     with contextlib.ExitStack() as stack:
         target: Any = stack.enter_context(path.open("wb"))
-        if path.is_char_device():  # ZipFile would rely on the position in /dev/null, which is always 0.
+        if path.is_char_device():  # Hide tell(), which is always 0 for /dev/null, from ZipFile.
             target = SimpleNamespace(write=target.write, flush=target.flush)
         archive = stack.enter_context(zipfile.ZipFile(target, "w"))
 
@@ -283,7 +284,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
-            member.size = data.tell()  # The modification time stays 0, so that equal arrays result in equal bytes.
+            member.size = data.tell()  # `mtime` stays 0, so that equal arrays result in equal bytes.
             data.seek(0)
             archive.addfile(member, data)
 
@@ -302,7 +303,7 @@ def _read_safetensors(path: Path) -> Entries:
 
         def read_header() -> dict[str, Any]:
             if not 2 <= size <= present:
-                raise ValueError(f"a header of {size} bytes in a file of {present + 8}")
+                raise ValueError(f"the file has {present + 8} bytes, but its header should have {size} bytes")
             header: dict[str, Any] = json.loads(file.read(size))
             header.pop("__metadata__", None)
             return header
@@ -326,7 +327,9 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
     try:
         return read()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{error} is an unsupported type, or is missing" if isinstance(error, KeyError) else error
+        reason: object = error
+        if isinstance(error, KeyError):
+            reason = f"{error} is missing" if error.args[0] in _ENTRY_NAMES else f"the type {error} is not supported"
         text = f"cannot be read as a safetensors file: {reason}; save the arrays again, for example as F32"
         raise FormatError(text, file=str(path)) from None
 
@@ -337,7 +340,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     """Collect the arrays in a temporary file, because the header with their positions precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
-    # The folder of a device, such as /dev, is not a place for files.
+    # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
     with tempfile.TemporaryFile(dir=path.parent if is_replaceable(path) else None) as data:
 
         def put(key: str, array: Array) -> None:
@@ -374,7 +377,7 @@ def _read_hdf5(path: Path) -> Entries:
                 links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
                 h5py.h5o.open(file.id, name.encode(), links)
             item = file[name]
-            # A group is read once, because a link to an outer group would be an endless loop.
+            # A group is read once, because a link to an outer group would lead to an endless loop.
             if isinstance(item, h5py.Group) and item.id not in groups:
                 groups.add(item.id)
                 names[:0] = [f"{name}/{inner}" for inner in item]
@@ -393,7 +396,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
+        with delay_signals():  # After an exception such as ^C in the functions of `raw`, HDF5 cannot close the file.
             # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
             name = key.replace("%", "%25").replace("/", "%2F")
             file.create_dataset("%2E" if name == "." else name, data=array)
@@ -445,7 +448,7 @@ def _read_parquet(path: Path) -> Entries:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
-            raise FormatError("lacks the columns key, shape and values that `ark convert` writes", file=str(path))
+            raise FormatError("lacks the columns key, shape and values: name a file of `ark convert`", file=str(path))
         _check_columns(file.schema_arrow, path)
         batch_rows = PARQUET_ROWS
         for group in range(file.metadata.num_row_groups):
@@ -458,7 +461,7 @@ def _read_parquet(path: Path) -> Entries:
         for batch in file.iter_batches(batch_size=batch_rows, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if keys.null_count:
-                raise FormatError("has a null value as a key: write a key", file=str(path))
+                raise FormatError("has a row without a key: give each row a key", file=str(path))
             for key, shape, numbers in zip(keys, shapes, values, strict=True):
                 read = functools.partial(_make_array, numbers, shape.as_py(), path)
                 yield key.as_py(), _read_or_return_error(read, path, key.as_py())
@@ -466,7 +469,9 @@ def _read_parquet(path: Path) -> Entries:
 
 def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
     """Return the array of a row of a Parquet file, whose numbers are a scalar of pyarrow."""
-    if not numbers.is_valid or numbers.values.null_count or shape is None or None in shape:
+    if shape is None or None in shape:
+        raise FormatError("has a null value in the column shape: write the shape of the array", file=str(path))
+    if not numbers.is_valid or numbers.values.null_count:
         raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
     return np.array(numbers.values.to_numpy(zero_copy_only=False)).reshape(shape)
 
@@ -501,7 +506,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
         )
         if not writers:
-            # Integers repeat, but a dictionary of the floats of features would be larger than the features.
+            # A dictionary saves space for integers, which repeat, but would be larger than the floats of features.
             dictionary = ["key"] if arrow.types.is_floating(number_type) else True
             writers.append(parquet.ParquetWriter(file, schema, use_dictionary=dictionary))
         if pending:
@@ -516,10 +521,10 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
     def put(key: str, array: Array) -> None:
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-            raise FormatError(f"is {array.dtype}, which Parquet files cannot store: use .npz", key=key)
+            raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
         first[:] = first or [array.dtype]
         if array.dtype != first[0]:
-            raise FormatError(f"is {array.dtype} in a Parquet column of {first[0]}: convert one type only", key=key)
+            raise FormatError(f"is {array.dtype}, but the column is {first[0]}: convert one type only", key=key)
         pending.append((key, array))
         if len(pending) == PARQUET_ROWS or sum(array.nbytes for _, array in pending) >= PARQUET_BYTES:
             flush()
@@ -570,7 +575,7 @@ def _read_lhotse(path: Path) -> Entries:
 
 
 def _open_manifest(lhotse: Any, path: Path) -> Any:
-    """Open a lhotse manifest, which is read on access. Raise FormatError for any other file."""
+    """Open a lhotse manifest lazily. Return None for an empty manifest. Raise FormatError for any other file."""
     try:
         return _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     except FormatError as error:
@@ -602,7 +607,8 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
     check_storage(storage)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Conversions that were killed have left arrays that no manifest names. Their temporary folders hold the manifests.
+    # Killed conversions may have left arrays that no manifest in use names. The manifests in the temporary folders of
+    # these conversions list the arrays.
     with lock_folder(path.parent):
         remove_arrays(storage, list_unfinished(storage), path)
         for target in (storage, path):

@@ -27,15 +27,16 @@ from io_ark.errors import OpenError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows has no locks of directories.
+except ModuleNotFoundError:  # Windows has no fcntl, and cannot lock directories.
     fcntl = None  # type: ignore[assignment]
 
-# Keys of storage that ark convert writes: the folder that lhotse adds, and a name from `name_array`. Both have no dots,
-# so they do not lead out of the folder.
+# Matches storage keys that ark convert writes: a folder that lhotse names, and a file name from `name_array`. Neither
+# can be `..`, so a key from a manifest cannot name a file outside the folder of the arrays.
 _KEY = re.compile(r"[^/.]{1,3}/[^/.]+-[0-9a-f]{16}\.npy")
-# Name of a list in a temporary folder: the keys of the arrays that only the old manifest names.
+# Name of a file in a temporary folder with the keys of the arrays that only the old manifest names, which are removed.
 _OBSOLETE = "obsolete.txt"
-# Suffix of an empty file in a temporary folder: the array with this name was in the folder of the arrays before.
+# Suffix of an empty file in a temporary folder. It marks an array that an earlier conversion wrote, which is kept if
+# this conversion fails.
 _FOUND = ".found"
 
 
@@ -52,12 +53,12 @@ def name_array(name: str, array: npt.NDArray[Any]) -> str:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others waiting in the block.
+    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others out during this block.
 
     Without the lock, a conversion could remove arrays that another conversion to the same manifest is about to name.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # The file system has no locks, or the folder must not be read.
+        with contextlib.suppress(OSError):  # Do not wait if the folder cannot be locked.
             if fcntl:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
                 stack.callback(os.close, descriptor)
@@ -69,7 +70,7 @@ def refuse_source(source: Path, storage: Path) -> None:
     """Raise :class:`OpenError` if the source is in the folder ``storage``, or is a manifest of arrays in the folder."""
     folder = Path(os.path.realpath(storage))
     names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
-    # Path.resolve would raise other exceptions for links that lead to themselves.
+    # Unlike realpath, Path.resolve may raise an exception for a link that leads to itself.
     places = [Path(os.path.realpath(name)) for name in names if "\0" not in name]
     if any(folder == place or folder in place.parents for place in places):
         advice = "choose another target, because the conversion could remove the arrays"
@@ -138,14 +139,15 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
         keys.difference_update(_iterate_keys(kept_manifest, storage))
     for key in keys:
         path = storage / key
-        # The user may have given the name of an array or of its folder to something else.
+        # Keep a link or folder with the name of an array or of its folder, because the user has made it.
         if path.parent.is_symlink() or storage.is_symlink() or not (path.is_file() or path.is_symlink()):
             continue
         path.unlink(missing_ok=True)
         for folder in (path.parent, storage):
-            with contextlib.suppress(OSError):  # The folder has other files.
+            with contextlib.suppress(OSError):  # Keep a folder with other files.
                 folder.rmdir()
-    # The other files of a temporary folder have no meaning without these files, so they may be removed in any order.
+    # Remove the lists first. Without them, a later job ignores the other files of a temporary folder, so the caller may
+    # remove these files in any order.
     for folder in own_folders:
         for name in (_OBSOLETE, kept_manifest.name):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):

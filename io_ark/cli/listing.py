@@ -18,7 +18,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.text import escape
 
-EDGE_ITEMS = 3  # Number of rows and columns that are printed at each side of a large matrix.
+EDGE_ITEMS = 3  # Number of rows and columns that are printed at each edge of a large matrix.
 
 
 def ls(arguments: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def head(arguments: argparse.Namespace) -> int:
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches.
+    """List the entries whose keys match a pattern. Like grep, return 1 if no key matches.
 
     Raises:
         SpecifierError: the pattern is not a regular expression.
@@ -59,7 +59,7 @@ def grep(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
-    """Print the entries that ``select`` yields for each table. The status is 1 if an entry is unreadable."""
+    """Print the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, and 0 otherwise."""
     status = 0
     for name in arguments.tables:
         count = 0
@@ -83,7 +83,7 @@ def show(arguments: argparse.Namespace) -> int:
     """Print the object of a key, or the single object of a file. Return the exit status 0.
 
     Raises:
-        SpecifierError: there is no key, but the name is that of a table.
+        SpecifierError: no key was passed, but the name is the name of a table.
         MissingKeyError: the table does not have the key.
         FormatError: the object is invalid, or is nested too deeply for JSON.
     """

@@ -14,7 +14,7 @@ from io_ark.cli.describe import format_count, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, show_progress
 
-MAX_NAMED_COLUMNS = 10  # Number of columns that a line about NaN, infinite or constant values names.
+MAX_NAMED_COLUMNS = 10  # Largest number of columns that a line about NaN, infinite or constant values names.
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Moments:
     def __init__(self, columns: int) -> None:
         self.count = np.zeros(columns)
         self.mean = np.zeros(columns)
-        self.squares = np.zeros(columns)  # Sum of squared deviations from the mean.
+        self.squares = np.zeros(columns)  # Sums of squared deviations from the means.
         self.nan = np.zeros(columns, np.int64)
         self.infinite = np.zeros(columns, np.int64)
         self.low = np.full(columns, np.inf)
@@ -120,7 +120,7 @@ def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
 
 
 def stat(arguments: argparse.Namespace) -> int:
-    """Print the statistics of tables. The status is 1 if an entry is unreadable."""
+    """Print the statistics of tables. Return 1 if an entry is unreadable, and 0 otherwise."""
     status = 0
     for name in arguments.tables:
         result = compute_statistics(show_progress(iterate_entries(parse_table(name), get_access(arguments)), name))

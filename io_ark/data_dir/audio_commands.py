@@ -14,21 +14,22 @@ from typing import NamedTuple
 
 from io_ark.specifier import is_table_rspecifier
 
-HEAD_BYTES = 64  # Longer than the signature at the start of any audio format.
+HEAD_BYTES = 64  # Number of bytes to read from a file. The signature of any audio format is shorter.
 OFFSET = re.compile(rb":[0-9]+$")
 _PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
 _PLAIN_FILE = _PLAIN_BYTES.replace(b":", b"")
 _PLAIN_LINES = _PLAIN_FILE + b" \n"
-# sox takes a name for a URL by its first characters, in upper or lower case, without the slashes.
+# Matches names that sox expands like a shell, or takes for a URL, even without slashes or in upper case.
 _EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://|^(?:https?|ftp):", re.IGNORECASE)
-_EFFECT = re.compile(rb"[a-z]+")  # sox takes such a word, for example "speed" or "vol", for an effect.
-# File name extensions, in lower case. sox reads these formats without additional packages.
+_EFFECT = re.compile(rb"[a-z]+")  # sox may mistake a name of such letters, as in "speed" or "vol", for an effect.
+# File name extensions in lower case. sox reads the first group without additional packages. Only wav-copy reads the
+# second group, and neither program reads the last group.
 _READ_BY_SOX = (b".flac", b".aif", b".aiff", b".au", b".snd", b".sph")
 _READ_BY_WAV_COPY = (b".mp3", b".ogg", b".oga", b".opus", b".caf", b".w64", b".rf64")
-_PLAYLISTS = (b".m3u", b".pls")  # sox reads a file with this extension as a playlist whatever format it is told.
+_PLAYLISTS = (b".m3u", b".pls")  # sox reads such a file as a playlist, even if an option gives the format.
 _UNREADABLE = (b".m4a", b".mp4", b".aac", b".wma", b".webm", b".amr", b".mkv", b".3gp", b".ape", b".wv")
 _NEEDS_COMMAND = "neither sox nor wav-copy reads {}: write a command, such as: ffmpeg -v 16 -i FILE -f wav - |"
-# A word of a command that stands for one name: no shell syntax except quotes.
+# Matches a word of a shell command that stands for one file name, without shell syntax except quotes.
 _WORD = r"""((?:[\w@%+=:,./-]|[^\0-\x7f]|'[^']*'|"[^"$`\\]*")+)"""
 _WAV_COPY = re.compile(rf"wav-copy {_WORD} - \|")
 _SPEED_OF_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|", re.DOTALL)
@@ -41,7 +42,7 @@ class AudioInput(NamedTuple):
 
     command: bytes  # A command that writes a WAV file and ends in ``|``; b"" if sox reads the file itself.
     file: bytes = b""  # The file name as a word of a shell command; b"" for standard input.
-    is_wav: bool = True  # Sox reads the file as WAV. Otherwise, sox decides by the file name extension.
+    is_wav: bool = True  # Sox must read the file as WAV. If False, the extension of the file determines the format.
 
 
 def parse_audio_entry(name: bytes) -> AudioInput:
@@ -77,7 +78,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
 
 
 def _is_other_format(name: bytes) -> bool:
-    """Return True if a file exists, and its first bytes are the start of audio in another format than WAV."""
+    """Return True if a file exists, and its first bytes are the start of audio in a format other than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format

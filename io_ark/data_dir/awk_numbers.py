@@ -11,7 +11,7 @@ from io_ark.data_dir.line_fields import get_column
 from io_ark.errors import FormatError
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_SAME_IN_BOTH_FORMATS = 999999  # Up to this magnitude, "%.6g" prints whole numbers as "%d" does.
+_SAME_IN_BOTH_FORMATS = 999999  # Largest whole number that "%.6g" prints like "%d".
 
 
 def is_number(field: bytes) -> bool:

@@ -35,12 +35,13 @@ COMBINED_FILES = (
     "utt2spk utt2lang utt2dur utt2num_frames reco2dur feats.scp text cmvn.scp vad.scp reco2file_and_channel wav.scp "
     "spk2gender"
 )
-# The files of a copy, by the kind of their keys. If the directory has segments, recordings are not renamed.
+# Files of a copy, grouped by the names in their first fields. Recordings are renamed only if there are no segments.
 COPIED_BY_UTTERANCE = "feats.scp vad.scp utt2lang segments text utt2dur utt2num_frames"
 COPIED_BY_RECORDING = "wav.scp reco2dur"
 COPIED_BY_SPEAKER = "spk2gender cmvn.scp"
 COPIED_UNCHANGED = "reco2file_and_channel frame_shift stm glm ctm"
-# The random generator of remove_dup_utts.sh: state = (state + INCREMENT) % MODULUS.
+# Constants of the random numbers of remove_dup_utts.sh, which are state / MODULUS for successive states
+# state = (state + INCREMENT) % MODULUS.
 REPETITION_INCREMENT, REPETITION_MODULUS = 103349, 71147
 IdList = str | Container[bytes]
 
@@ -111,7 +112,7 @@ def subset(
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
         write_files(names, read_id_list(stage.find("utt2spk")))
         write_files(FILES_BY_SPEAKER, read_id_list(stage.find("spk2utt")))
-        if segments:  # Kaldi's script reads the recordings with filter_scp.pl, so fields are split as in Perl.
+        if segments:  # Split fields like Perl, because Kaldi's script reads recordings with filter_scp.pl.
             recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         else:
             recordings = set(read_keys(*filter(None, [stage.find("wav.scp")])))

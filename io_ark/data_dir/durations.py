@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
 
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-# 18 digits are enough, since no file has 10**18 samples.
+# Numbers have at most 18 digits, since no file has 10**18 samples.
 _SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
-MAX_HEADER_LINES = 31  # Kaldi's script reads at most this many lines of a header.
-MAX_HEADER_BYTES = 1 << 14  # The size of a SPHERE header is a multiple of 1024 bytes, and rarely above 1024.
+MAX_HEADER_LINES = 31  # Number of lines of a SPHERE header that Kaldi's script reads.
+MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a multiple of 1024, and rarely above 1024.
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
@@ -84,7 +84,7 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
             last = file
             try:
                 is_endless = not stat.S_ISREG(os.stat(file).st_mode)
-            except (OSError, ValueError):  # The reader reports a missing file later.
+            except (OSError, ValueError):  # A missing file is not endless. Reading it reports the error.
                 is_endless = False
         if is_endless:
             text = f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'"
@@ -230,22 +230,22 @@ def get_utt2dur(
     return 0
 
 
-def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
-    """Write durations from the headers of SPHERE files and return True.
+def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
+    """Write the file ``name`` with the durations in the headers of SPHERE files, and return True.
 
-    Return False, and write nothing, if some of the audio is not in such files.
+    Return False, and write nothing, if some of the audio is not in such files. ``unit`` is "utterance" or "recording".
     """
     durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
-        say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
+        say(f"could not get {unit} lengths from sphere-file headers, using wav-to-duration")
         return False
     stage.write(name, durations)
-    say(f"successfully obtained {what} lengths from sphere-file headers")
+    say(f"successfully obtained {unit} lengths from sphere-file headers")
     return True
 
 
-def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if the files ``name`` and ``listing`` differ in length.
+def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
+    """Warn if the files ``name`` and ``listing`` differ in the number of lines. A line stands for one of the ``units``.
 
     Raises:
         DataDirError: ``name`` has less than half as many lines as ``listing``.
@@ -254,7 +254,7 @@ def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: st
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
         if expected_count > 2 * count:
-            raise say.fail(f"less than half of {what} got a duration: failing.")
+            raise say.fail(f"less than half of {units} got a duration: failing.")
 
 
 def measure_recordings(
@@ -279,7 +279,7 @@ def measure_recordings(
         endless = dict(find_endless_entries(path, missing))
         if errors is None and endless:
             raise next(iter(endless.values()))
-        codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
+        codec: Any = _make_codec(entire)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := decode_key(name)) not in recordings:

@@ -26,9 +26,9 @@ from io_ark.data_dir.stage import (
 from io_ark.data_dir.validate import advise_speaker_order, find_bad_lines, has_positive, run_image_script
 
 FILES_BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
-# A value of 0 or less in one of these files removes the utterance.
+# Files with durations or numbers of frames. An utterance with a value of 0 or less is removed.
 MEASURED_FILES = ("utt2dur", "utt2num_frames")
-# These files can be computed from other files. For a key with two values, a warning is enough.
+# Files that can be computed from other files, so that a key with two values causes only a warning.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
 _RETURN = "ends with a carriage return: remove the carriage returns (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
@@ -36,7 +36,7 @@ _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel 
 _EMPTY = "is empty: remove the file, or make the file again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
-# The files whose order Kaldi's script checks, in its order, with its messages.
+# Maps the files whose order Kaldi's script checks, in the order of its checks, to its messages.
 _ORDERS = {
     "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
     "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
@@ -101,7 +101,7 @@ class _Fix:
     ) -> None:
         self.say, self.stage, self.folder, self.strip_cr = say, stage, stage.folder, strip_cr
         self.utterance_files, self.speaker_files = utterance_files, speaker_files
-        # For the error if no utterances remain: the last file that removed utterances, and True if it was empty.
+        # If no utterances remain, the error names the last file that removed utterances, and says whether the file was empty.
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
@@ -215,7 +215,7 @@ class _Fix:
         if len(used_segments) != len(segments):
             counts = f"from {len(segments)} to {len(used_segments)} lines"
             self.say(f"filtered {self.folder}/segments {counts} based on filter recordings.")
-        # Kaldi's script reads these recordings with filter_scp.pl, so fields are split as in Perl.
+        # Split fields like Perl and not like awk, because Kaldi's script reads these recordings with filter_scp.pl.
         recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.find(name):
@@ -228,7 +228,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove others from utt2spk and the files by speaker."""
+        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove other speakers from utt2spk and the files by speaker."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):

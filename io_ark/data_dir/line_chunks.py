@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-CHUNK_BYTES = 1 << 20  # With chunks of this size, reading a line takes little time compared with splitting it.
+CHUNK_BYTES = 1 << 20  # Size of a chunk. Splitting its lines takes much longer than reading and passing it on.
 
 
 def read_chunks(file: str | int) -> Iterator[bytes]:

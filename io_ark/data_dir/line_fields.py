@@ -51,7 +51,7 @@ def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[byte
             if number == 1:
                 return [line.split(None, 1)[0] for line in lines]
             return [line.split(None, number)[number - 1] for line in lines]
-        except IndexError:  # A line lacks the field.
+        except IndexError:  # A line lacks the field, which get_field accepts.
             pass
     return [get_field(line, number, awk=awk) for line in lines]
 

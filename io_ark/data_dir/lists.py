@@ -20,11 +20,11 @@ from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Printer, decode_key, warn
 
-# Perl's "die" exits with the error number of the last system call that failed. After a file was opened, this is ENOTTY
-# (25), since Perl asks whether the file is a terminal. Without such a call the status is 255.
+# Exit statuses of Perl's "die", which are the error number of the last system call that failed: ENOTTY (25) after a file
+# was opened, since Perl asks whether the file is a terminal, ENOENT (2) for a missing file, and 255 without such a call.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
-MAX_DIGITS = 18  # Integers of 18 digits fit into the 64 bits that Perl has for integers.
+MAX_DIGITS = 18  # Largest number of digits of an integer. Perl has 64 bits for integers, which hold any 18 digits.
 DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
@@ -74,11 +74,13 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
-    def raise_error(number: int, line: bytes = b"") -> None:
-        what = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
-        raise DataDirError(
-            f"{text}{what}: correct this line", get_source_name(file), number, status=status, partly=True
-        )
+    def raise_error(number: int, line: bytes | None = None) -> None:
+        what = ":"
+        if line is not None:
+            shown = line.decode("utf-8", "backslashreplace").strip()
+            what = f": {shown!r};" if shown else ": the line is blank;"
+        message = f"{text}{what} correct this line"
+        raise DataDirError(message, get_source_name(file), number, status=status, partly=True)
 
     return raise_error
 
@@ -128,7 +130,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
             for at, line in enumerate(read_lines(file), 1):
                 if not (fields := line.split()):
                     make_refusal(text, file)(at)
-                # As in Perl, index -1 stands for the last element, and a missing element is in no list.
+                # As in Perl, index -1 is the last field, and a missing field is not in the list.
                 if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
                     write(line)
         else:
@@ -173,7 +175,7 @@ def parse_positive(text: str) -> int:
     return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
-@functools.cache  # Most halves have the same size, and so the same mask.
+@functools.cache  # Many parts have the same size, and thus the same choice.
 def _spread_evenly(count: int, size: int) -> bytes:
     """Return the choice of subset_scp.pl as ``count`` bytes: 1 for the ``size`` chosen lines, 0 for the other lines."""
     if size in (0, count):
@@ -269,7 +271,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
             ):
                 key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
-                    text = "apply_map.pl: warning! another value for this key: the last one is used"
+                    text = "apply_map.pl: warning! the key has several values: the last value is used"
                     warn(DataDirError(text, file, line_number, key))
                     values[key] = value
                 elif not key:
@@ -309,7 +311,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 
     for chunk in read_chunks(STDIN):
         out: list[bytes] = []
-        plain = has_single_spaces(chunk)  # If so, it is enough to split a line up to the last field to replace.
+        plain = has_single_spaces(chunk)  # If True, fields after the replaced fields need not be split.
         try:
             for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
@@ -452,18 +454,18 @@ def split_scp(say: Printer, argv: list[str]) -> int:
 
 # Characters that Python's \s matches, except space, tab, line feed and carriage return.
 _ODD_SPACES = re.compile("[\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-# Characters among _ODD_SPACES that Perl's \s does not match.
+# Characters of _ODD_SPACES that Perl's \s does not match, so that validate_text.pl accepts them.
 _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Return Kaldi's message about a file of transcripts, the number of the line and its key.
 
-    The message is "" for a file without faults, or in another encoding than UTF-8.
+    The message is "" for a file without faults, or in an encoding other than UTF-8.
     """
     last = b"\n"
     problem: tuple[str, int, bytes] | None = None
-    before = 0
+    lines_before = 0
     for chunk in read_chunks(file):
         last = chunk[-1:]
         ascii_only = chunk.isascii()
@@ -475,18 +477,18 @@ def find_text_problem(file: str) -> tuple[str, int, bytes]:
         if problem is None and (
             b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
         ):
-            for at, line in enumerate(split_lines(chunk), before + 1):
+            for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
                 if not line.endswith(b"\n"):
                     break
                 odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
                 what = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
                 if what:
                     key = b"".join(line.split()[:1])
-                    problem = f"The line for utterance {key.decode()} contains {what}", at, key
+                    problem = f"The line for utterance {key.decode()} contains {what}", line_number, key
                     break
-        before += chunk.count(b"\n")
+        lines_before += chunk.count(b"\n")
     if problem is None and last != b"\n":
-        problem = f"The current line (nr. {before}) has invalid newline", before + 1, b""
+        problem = f"The current line (nr. {lines_before}) has invalid newline", lines_before + 1, b""
     return problem or ("", 0, b"")
 
 

@@ -41,7 +41,7 @@ from io_ark.data_dir.validate import validate
 from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
-# Files that a directory of several speeds takes from its source. Features are not among them, because the audio differs.
+# Files of the source that are used to make a directory with several speeds. Features are not, as the audio differs.
 USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
@@ -71,30 +71,31 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     Args:
         path: name of the file, for errors.
         chunks: chunks of the file, in which a single space follows each key.
-        factor: factor of the speed as text, such as b"0.9".
+        factor: speed factor as text, such as b"0.9".
 
     Raises:
         DataDirError: no program can read a file that a line names.
     """
     end = b" -t wav - speed %b |\n" % factor
-    for before, chunk in number_chunks(chunks):
+    for lines_before, chunk in number_chunks(chunks):
         if changed_chunk := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
             yield changed_chunk
             continue
-        out = []
-        for line_number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
+        changed_lines = []
+        for line_number, line in enumerate(chunk.split(b"\n")[:-1], lines_before + 1):
             key, _, name = line.partition(b" ")
             try:
-                out.append(add_speed_command(key, name, factor))
+                changed_lines.append(add_speed_command(key, name, factor))
             except ValueError as error:
                 raise DataDirError(str(error), path, line_number, key) from None
-        yield b"".join(out)
+        yield b"".join(changed_lines)
 
 
 def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
-    Return b"" unless all lines have commands, or all lines have WAV files whose names need no quotes.
+    Return b"" if the lines must be changed one by one: unless all have commands, or all have WAV files whose names need
+    no quotes.
 
     Args:
         chunk: lines of wav.scp.
@@ -176,7 +177,7 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
     Sox is not needed and no audio is read. A factor of 1 does not change names. The source may lack durations and spk2utt.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
-    bad = make_refusal("expected an utterance and its speaker, not", utt2spk)
+    bad = make_refusal("expected an utterance and its speaker", utt2spk)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
     parts: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
@@ -362,7 +363,7 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    # The stage may first finish the change of a killed job, which has changed the volume.
+    # Check the volume after the stage is opened, because opening finishes a killed job, which may have changed the volume.
     with contextlib.ExitStack() as after_commit, Stage(folder, say) as stage:
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
@@ -394,7 +395,7 @@ def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
         yield
         os.replace(temporary, path)
     finally:
-        with contextlib.suppress(OSError):  # The file has replaced the other file, or could not be created.
+        with contextlib.suppress(OSError):  # The file was renamed, or was never created.
             os.unlink(temporary)
 
 
@@ -417,11 +418,11 @@ def change_recordings(
         DataDirError: a line cannot be changed.
     """
     blank = 0
-    for before, chunk in number_chunks(read_chunks(path)):
+    for lines_before, chunk in number_chunks(read_chunks(path)):
         if not blank and (changed_chunk := make_all(chunk)):
             yield changed_chunk
             continue
-        for line_number, line in enumerate(split_lines(chunk), before + 1):
+        for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
@@ -475,7 +476,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     """
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
-        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, such as 16000, not {frequency!r}")
+        raise DataDirError(f"the sampling rate must be a number above 0, such as 16000 Hz or 16k, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing, but resampling needs the file: add the file", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):

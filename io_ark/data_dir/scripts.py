@@ -123,7 +123,7 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         if not isinstance(value, float) or math.isfinite(value):
             return value
     adjective = "whole" if isinstance(default, int) else "finite"
-    raise DataDirError(f"expected a number: --{name} {text}: write a {adjective} number")
+    raise DataDirError(f"--{name} needs a {adjective} number, not {text!r}")
 
 
 def format_flag(name: str) -> str:
@@ -186,7 +186,8 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         try:
             words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            raise DataDirError("should be name=value, with quotation marks in pairs", path, line_number) from None
+            text = "should be name=value, with paired quotes: correct the line"
+            raise DataDirError(text, path, line_number) from None
     rows = [
         (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
     ]
@@ -345,7 +346,7 @@ def ending_in_order() -> Iterator[None]:
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
-    if sys.stderr is None:  # The shell closed it (2>&-).
+    if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
@@ -385,7 +386,7 @@ def main(name: str) -> int:
     """Run the script ``name`` with the arguments of this process, and return the exit status."""
     import gc
 
-    gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
+    gc.disable()  # The garbage collector would visit lists of millions of lines, which have no cycles.
     say = Printer(sys.argv[0], _write)
     if name not in SCRIPTS:  # The launcher was written by a newer version.
         warn(

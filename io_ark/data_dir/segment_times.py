@@ -42,7 +42,7 @@ def compute_segment_durations(
     """
     names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}
-    before = 0
+    lines_before = 0
     for chunk in read_chunks(segments):
         starts, ends = get_numbers(chunk, 3), get_numbers(chunk, 4)
         for at, name in _find_open_ends(chunk) if names else ():
@@ -52,8 +52,8 @@ def compute_segment_durations(
                 why = f"starts at {starts[at]:g} s, but the recording has {ends[at]:g} s: correct the line"
                 if name not in durations:
                     why = "ends at -1, but the recording has no duration: add the recording to wav.scp"
-                raise DataDirError(why, segments, before + at + 1, keys[at])
-        before += chunk.count(b"\n") if names else 0
+                raise DataDirError(why, segments, lines_before + at + 1, keys[at])
+        lines_before += chunk.count(b"\n") if names else 0
         yield chunk, list(map(float.__sub__, ends, starts))
 
 

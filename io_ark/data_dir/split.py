@@ -13,7 +13,7 @@ from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
-# As in split_data.sh, a change of one of these files makes the parts out of date.
+# As in split_data.sh, the parts are out of date if one of these files is newer.
 WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
@@ -42,7 +42,7 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         if src.find(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    with locked(folder):  # The lock first finishes a split that was killed after its first part.
+    with locked(folder):  # Locking finishes a split that was killed, so the first part is complete.
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
@@ -97,7 +97,7 @@ class _Split:
         if has_segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
         for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
-            if not self.stage.has_written(name):  # The directory had this file when it was split earlier.
+            if not self.stage.has_written(name):  # Only an earlier version of the directory had this file.
                 self.stage.remove(name)
 
     def divide(self, listing: str, names: str, *, warns: bool) -> None:

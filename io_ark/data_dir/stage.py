@@ -21,17 +21,17 @@ from io_ark.specifier import is_url
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows has no locks of directories.
+except ModuleNotFoundError:  # Windows has no fcntl, and cannot lock directories.
     fcntl = None  # type: ignore[assignment]
 
 BUFFER_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_FIRST_KEY_BYTES = 1 << 10  # A message about a byte-order mark shows at most this much of the first key.
+MAX_FIRST_KEY_BYTES = 1 << 10  # Bytes read to find a byte-order mark and the key after it. A message cuts longer keys.
 STARTS_WITH_MARK = (
     "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
 )
 BACKUP = ".backup"
-# DATA_FILES are the files that Kaldi's scripts make, copy or move away. fix_data_dir.sh sorts SORTED_FILES.
+# Names of the files of a data directory that Kaldi's scripts make, copy or move away. fix_data_dir.sh sorts _SORTED.
 _SORTED = (
     "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
     "utt2dur reco2dur utt2num_frames"
@@ -41,20 +41,21 @@ SORTED_FILES = _SORTED.split()
 DATA_FILES = [*SORTED_FILES, *_UNSORTED.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
-# Name of a temporary file. Its groups are the name of the final file, the machine, and the number of the process.
+# Matches the name of a temporary file. The groups are the escaped name of the final file, the machine (see _MACHINE)
+# and the process ID.
 _TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")
-UNFINISHED = ": half of the change is made: remove the obstacle, and the next job on this directory finishes the change"
-_CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
-_TEMPORARY_MARK = ".kaldi-compat-passing"  # Name of a file that marks a directory that its job removes at the end.
-_MAX_LINKS = 40  # Linux also follows at most 40 links in a row.
-# Without locks, or on another machine, a temporary file counts as left over after this many seconds. A shorter time
-# could remove the file of a job that is still running.
+UNFINISHED = ": only a part of the change was made: remove the obstacle, and the next job here finishes the change"
+_CHANGES = "changes"  # Name of a temporary file with the renames of a commit, which a later job can finish.
+_TEMPORARY_MARK = ".kaldi-compat-passing"  # Name of a file that lets a later job remove a temporary directory.
+_MAX_LINKS = 40  # Length at which a chain of links is no longer followed, as in Linux. A chain may be a loop.
+# Age in seconds at which a temporary file is removed if no lock tells whether its job is still running: on systems
+# without locks, and for files of another machine. A shorter age could remove the file of a running job.
 _ABANDONED_SECONDS = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
-_temporary_numbers = itertools.count(1)  # A number makes the name of a temporary file unique in this process.
-_reported: set[str] = set()  # Paths of lists of changes for which this process has printed a warning.
+_temporary_numbers = itertools.count(1)  # Numbers that make the names of temporary files unique in this process.
+_reported: set[str] = set()  # Paths of lists of changes about which this process has warned, so as to warn only once.
 _lock_counts: dict[tuple[int, int], int] = {}  # Number of nested locks of a directory, by its device and inode.
-# Two names within a directory. The second name is empty if the first file is to be removed.
+# The old and the new name of a file, relative to the directory. The new name is "" if the file is to be removed.
 Rename = tuple[str, str]
 
 
@@ -189,7 +190,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
         DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode, by identity.
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # By device and inode: descriptor, path, `change`.
     counted: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
@@ -202,7 +203,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
                 continue
             status = os.fstat(descriptor)
             identity = (status.st_dev, status.st_ino)
-            if identity in directories:  # The same directory was passed under two names.
+            if identity in directories:  # A second lock of this directory would wait for the first lock.
                 os.close(descriptor)
                 descriptor, folder, was_changed = directories[identity]
                 is_changed = is_changed or was_changed
@@ -213,7 +214,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
                 is_locked = True
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
-                except OSError:  # The file system has no locks.
+                except OSError:  # The file system does not support locks.
                     is_locked = False
                 clear_up(folder, is_locked=is_locked, change=is_changed)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
@@ -229,7 +230,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
 
 
 def refuse_half_changed(folder: str) -> None:
-    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left half of a change. Write nothing."""
+    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
@@ -262,10 +263,10 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     Raises:
         DataDirError: a change cannot be finished.
     """
-    leftovers: list[tuple[str, tuple[str, str]]] = []  # Name, and process as machine and number, of temporary files.
-    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames of the lists of changes, by name.
-    skipped: set[tuple[str, str]] = set()  # Processes with a list of changes that cannot be finished here.
-    with contextlib.suppress(OSError):  # The user may lack the right to list the directory.
+    leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
+    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Maps lists of changes to their time in ns and renames.
+    skipped: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
+    with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue
@@ -280,8 +281,9 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                     skipped.add((match[2], match[3]))
                     if path not in _reported:
                         _reported.add(path)
-                        warn(f"{path}: this list of changes is ignored, because another machine wrote the list, or the "
-                             "list is invalid: delete the list if no job is running")  # fmt: skip
+                        why = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
+                        warn(f"{path}: this list of changes is ignored, because {why}: delete the list if no job is "
+                             "running")  # fmt: skip
                 elif is_leftover:
                     change_lists[name] = _get_change_time(status), renames
             if is_leftover:
@@ -301,7 +303,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
     names = [name for name, process in leftovers if process not in skipped]
     for name in names:
-        # Finishing the change may have moved the file, and a directory may be read-only.
+        # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
     if change_lists:
@@ -320,7 +322,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
     """Return True if a file that a rename would move, replace or remove was written after the rename was listed."""
     paths = [os.path.join(folder, name) for name in rename if name]
     if not os.path.lexists(paths[0]):
-        return False  # The rename was carried out.
+        return False  # The killed job carried out this rename.
     return any(os.path.lexists(path) and _get_change_time(os.lstat(path)) > time_of_list for path in paths)
 
 
@@ -384,7 +386,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
         except OSError as error:
             raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
-        with contextlib.suppress(OSError):  # The folder may have other files.
+        with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
 
 
@@ -535,11 +537,11 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
     missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
-        with locked(parent):  # The lock is short, because another job may need the parent while this job waits.
+        with locked(parent):  # Keep this lock short, because other jobs may need the parent.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
                 if not (is_empty or os.path.isfile(os.path.join(folder, _TEMPORARY_MARK))):
-                    text = "is in the way of a directory that this job makes and removes: move it away"
+                    text = "exists, but this job needs this name for a temporary directory: move it away"
                     raise DataDirError(text, folder)
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
@@ -547,7 +549,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         missing += itertools.chain.from_iterable(map(make_directory, other_folders))
         with locked(*folders, *other_folders):
             if not is_locked_here(*folders, *other_folders):
-                continue  # Another job has removed the directories.
+                continue  # Another job removed the directories before they were locked, so make them again.
             try:
                 yield
             finally:
@@ -582,8 +584,8 @@ class Stage(DataFiles):
     ) -> None:
         super().__init__(folder)
         self._say, self._sources = say, sources
-        self._new: dict[str, str | None] = {}  # Temporary file of each changed file, by name; None to remove the file.
-        self._backed_up: dict[str, str] = {}  # Path of the version that will be in .backup, by name.
+        self._new: dict[str, str | None] = {}  # Maps changed files to temporary files, or to None to remove the file.
+        self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []
         changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
         self._lock_all = functools.partial(locked, *changed, read=read)
@@ -597,7 +599,7 @@ class Stage(DataFiles):
             self._lock.__enter__()
             if is_locked_here(self.folder):
                 break
-            # Another job has removed the directory, because that job made the directory and failed.
+            # Another job, which had made the directory, has failed and removed it. Make the directory again.
             self._lock.__exit__(None, None, None)
         try:
             for source in self._sources or (self.folder,):
@@ -611,9 +613,9 @@ class Stage(DataFiles):
 
     def _end(self) -> None:
         for path in self._temporaries:
-            with contextlib.suppress(OSError):  # A file that was put in place has no temporary name.
+            with contextlib.suppress(OSError):  # A file that was put in place no longer has its temporary name.
                 os.unlink(path)
-        remove_empty(self._new_folders)  # The lock must still be held, since another job may write there afterwards.
+        remove_empty(self._new_folders)  # Remove them before the lock is released, so that no other job writes there.
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -763,7 +765,7 @@ class Stage(DataFiles):
         for name in list_known_files(self.folder):
             if name not in self._new:
                 has_it = any(DataFiles(source).find(name) for source in self._sources)
-                why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
+                why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is not written by this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
                 check_place(self.folder, backup := os.path.join(BACKUP, name))

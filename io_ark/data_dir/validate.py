@@ -141,7 +141,7 @@ class Check(DataFiles):
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
         add = "add the key"
-        if lacks.field == 2:  # The recordings of segments.
+        if lacks.field == 2:  # `lacks` is segments, whose second field is a recording.
             recording = decode_key(key or b"")
             add = f"add a line such as `{recording} {recording} 0 -1` (the whole recording)"
         advice = f"is missing, but is in {has.file}: {add}, or let kaldi-compat data fix remove the key"
@@ -326,7 +326,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = 0 if say.as_script else 1  # Kaldi's script ends with a command that prints, and so with status 0.
+            status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
             raise say.fail(
                 f"{utt2spk} has wrong format.",
                 "write an utterance and its speaker",
@@ -368,17 +368,17 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
     Raises:
         DataDirError: the speakers are not sorted.
     """
-    before = b""
+    previous = b""
     for line_number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
-        if name < before:
+        if name < previous:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
-            what = f"its speaker {decode_key(name.strip())} comes after {decode_key(before.strip())}"
+            what = f"its speaker {decode_key(name.strip())} comes after {decode_key(previous.strip())}"
             key = get_field(line)
             advice = f"{advise_speaker_order(key, name.strip())}, or pass --no-spk-sort"
             raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, key)
-        before = name
+        previous = name
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
@@ -402,8 +402,8 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
     for chunk in read_chunks(path):
         for symbol, pattern in _ILLEGAL.items():
             if symbol[:1] in chunk and symbol in chunk and (match := pattern.search(chunk)):
-                before = chunk.rfind(b"\n", 0, match.start()) + 1
-                keys.setdefault(symbol, get_field(chunk[before : match.end()]))
+                line_start = chunk.rfind(b"\n", 0, match.start()) + 1
+                keys.setdefault(symbol, get_field(chunk[line_start : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
         raise check.say.fail(text, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
@@ -415,8 +415,9 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
 def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the key of each line with a character that grep considers unprintable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
-    for before, chunk in number_chunks(read_chunks(file)):
-        for line_number, line in enumerate(split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
+    for lines_before, chunk in number_chunks(read_chunks(file)):
+        lines = split_lines(chunk) if chunk.translate(None, _PLAIN) else ()
+        for line_number, line in enumerate(lines, lines_before + 1):
             if line.translate(None, _PLAIN):
                 chars = set(line.decode("utf-8", "surrogateescape"))
                 for char in chars.difference(is_unprintable):

@@ -62,7 +62,7 @@ class AcousticModel:
             FormatError: the model has no mixtures.
         """
         if not isinstance(self.densities, AmDiagGmm):
-            raise FormatError("the acoustic model has no Gaussian mixtures, which have arrays: pass a GMM model")
+            raise FormatError("the acoustic model has no Gaussian mixtures, and thus no arrays: pass a GMM model")
         return self.densities.arrays()
 
 

@@ -56,7 +56,7 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
             alignment.
 
     Returns:
-        (alignments,): True for reordered alignments, False for others and if the order cannot be inferred.
+        (alignments,): True for reordered alignments, False for other alignments and if the order cannot be inferred.
 
     Raises:
         FormatError: an integer is not a transition-id, or a self-loop follows a self-loop of a different state, which

@@ -136,7 +136,7 @@ def _read_text_entry(source: Source) -> TopologyEntry:
         at = source.tell()
         number = read_int32(source, False)
         if number != len(states):
-            source.fail(f"expected state {len(states)} of an HMM, found {number}", at)
+            source.fail(f"expected state {len(states)} of an HMM, found {number}: number the states from 0", at)
         states.append(_read_text_state(source))
     return tuple(states)
 
@@ -242,7 +242,7 @@ class ContextDependencyCodec(Codec[ContextDependency]):
     def read_body(self, source: Source, binary: bool) -> ContextDependency:
         expect_token(source, binary, b"ContextDependency")
         width, central = read_int32(source, binary), read_int32(source, binary)
-        # Kaldi before 2012 wrote a second tree, of lengths.
+        # Skip the tree of phone lengths that Kaldi before 2012 wrote.
         if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":
             _read_tree(source, binary)
             expect_token(source, binary, b"ToPdf")
@@ -284,9 +284,9 @@ class _OpenNode:
         expect_token(source, binary, b"}")
         yes, no = self.children
         if yes is None or no is None:
-            source.fail("a question of the tree has an empty child", at)
+            source.fail("a question of the tree has an empty child: the file is damaged", at)
         if any(value > following for value, following in pairwise(self.values)):
-            source.fail("the values of a question of the tree are not in ascending order", at)
+            source.fail("the values of a question of the tree are not in ascending order: sort the values", at)
         return Split(self.key, self.values, yes, no)
 
 
@@ -332,7 +332,7 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     """Write a tree without recursion, because nodes may be nested to any depth."""
     end = b"" if binary else b"\n"
     written = BytesIO()
-    stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write, from the last to the first.
+    stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write. The last element is written first.
     while stack:
         node = stack.pop()
         if node is None:

@@ -220,7 +220,7 @@ class AlignmentConverter:
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
         distinct, places = np.unique(phones, return_inverse=True)
         hmms = [self.new.topology.entry(phone) for phone in distinct.tolist()]
-        for entry in dict.fromkeys(hmms):  # Different entries of the topology may be equal.
+        for entry in dict.fromkeys(hmms):  # Phones with equal HMMs are converted together.
             chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
             pdfs = [self._find_pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
@@ -263,7 +263,7 @@ def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | 
             if not donors:
                 return None
             place = bisect(donors, i)
-            # `sides` are the indices of the nearest donors before and after phone i.
+            # `sides` are the places, in `donors`, of the nearest donors before and after phone i.
             sides = range(max(place - 1, 0), min(place + 1, len(donors)))
             _, nearest = min((_count_between(lengths, donors[side], i), side) for side in sides)
             donor = donors[nearest]
@@ -314,8 +314,8 @@ def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mas
     loops_follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))
     begins |= leaves & loops_follow
     begins[1:] |= leaves[:-1] & ~loops_follow[1:]
-    # A run is a transition and the self-loops of a state. The self-loops are equal, so exchanging the first and last
-    # frame of the run moves all self-loops.
+    # A run is the frames of one visit to a state: its self-loops, and the transition to the next state. All self-loops
+    # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
     runs = np.flatnonzero(begins)
     is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
     first, last = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
@@ -327,9 +327,9 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        # Results of _find_states_with_paths, by the HMM and the number of frames.
+        # Maps an HMM to the results of _find_states_with_paths for 0, 1, 2, ... frames.
         self._start_states: dict[int, list[frozenset[int]]] = {}
-        # Results of _find_transitions_to_end, by the HMM, the state and the number of frames.
+        # Maps an HMM, a state and a number of frames to the result of _find_transitions_to_end.
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:

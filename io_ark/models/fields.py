@@ -31,7 +31,8 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(getattr(model, name), dtype)
         if array.shape != shape:
-            raise FormatError(f"{name} of the {type(model).__name__} has the shape {array.shape}, expected {shape}")
+            where = f"{type(model).__name__}.{name}"
+            raise FormatError(f"{where} has the shape {array.shape}: pass an array of shape {shape}")
         object.__setattr__(model, name, array)
 
 
@@ -84,7 +85,7 @@ class ModelCodec(Codec[Any]):
 
     def read_body(self, source: Source, binary: bool) -> Any:
         at, values = source.tell(), dict[str, Any]()
-        # Kaldi before 2012 wrote <DiagGMMBegin> and <DiagGMMEnd>.
+        # Kaldi before 2012 wrote <DiagGMMBegin> instead of <DiagGMM>.
         expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
         token, count = b"", 0
         for field, following in zip(self.fields, (*self.fields[1:], None), strict=True):

@@ -96,8 +96,10 @@ class Lda:
         logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
         groups = [group.astype(np.float64) for group in group_by_speaker(array - center, speakers)]
         logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
-        if len(groups) in (1, num_vectors):
-            raise FormatError("LDA needs at least 2 speakers, and a speaker with at least 2 vectors: add vectors")
+        if len(groups) == 1:
+            raise FormatError("all vectors are from one speaker: LDA needs at least 2 speakers")
+        if len(groups) == num_vectors:
+            raise FormatError("every speaker has only one vector: LDA needs a speaker with at least 2 vectors")
         if num_vectors < input_dim:
             raise FormatError(
                 f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}: add vectors"
@@ -107,7 +109,7 @@ class Lda:
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
-        # In single precision, the last digit would depend on the order in which the processor's BLAS adds.
+        # Use double precision. In single precision, the last digit would depend on the order in which BLAS adds.
         offset = 0 - linear.astype(np.float64) @ center
         return cls(np.append(linear, offset[:, None], axis=1).astype(np.float32))
 

@@ -130,7 +130,7 @@ class Plda:
         mean = array.mean(axis=0)
         deviations, shift = array - mean, mean - self.mean
         variance = deviations.T @ deviations / len(array) + shift_scale * np.outer(shift, shift)
-        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Gives the model a unit total covariance.
+        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Makes the model's total covariance unit.
         values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
         logger.info(
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
@@ -343,8 +343,10 @@ def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float6
         FormatError: a number is not positive, or ``num_utts`` has a different shape.
     """
     counts = np.asarray(num_utts, np.float64)
-    if counts.shape not in ((), shape) or not (counts > 0).all():
-        raise FormatError(f"num_utts must be a positive number or an array of positive numbers with shape {shape}")
+    if counts.shape not in ((), shape):
+        raise FormatError(f"num_utts has the shape {counts.shape}: pass a number, or an array of shape {shape}")
+    if not (counts > 0).all():
+        raise FormatError("num_utts must be positive: pass the number of utterances of each speaker")
     return np.broadcast_to(counts, shape)
 
 

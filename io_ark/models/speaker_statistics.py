@@ -82,8 +82,8 @@ class PldaStatistics:
 
     def __init__(self) -> None:
         self.num_speakers = self.num_vectors = 0
-        self._scatter = np.zeros((0, 0))  # Sum of the outer products of deviations from speaker means.
-        self._means: dict[int, list[Float64]] = defaultdict(list)  # Maps a number of vectors to means of speakers.
+        self._scatter = np.zeros((0, 0))  # (dim, dim): summed outer products of deviations from the speakers' means.
+        self._means: dict[int, list[Float64]] = defaultdict(list)  # Maps numbers of vectors to speakers' means.
 
     @property
     def dim(self) -> int:
@@ -126,7 +126,7 @@ class PldaStatistics:
             ``mean``, ``transform`` and ``psi`` (see :class:`io_ark.models.plda.Plda`).
 
         Raises:
-            FormatError: :meth:`check` fails, or a covariance matrix is singular.
+            FormatError: the vectors do not determine a model, or a covariance matrix is singular.
         """
         self.check()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}

@@ -98,7 +98,7 @@ class HmmTopology:
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
         lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]
-        for _ in entry:  # Bellman-Ford: a shortest path visits each state at most once.
+        for _ in entry:  # Bellman-Ford: a shortest path has at most one step per state.
             for state, length in zip(entry, tuple(lengths), strict=True):
                 for target, _probability in state.transitions:
                     lengths[target] = min(lengths[target], length + emits[target])
@@ -147,17 +147,17 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         total += probability
         where = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
-            raise FormatError(f"{where} has the probability {probability:.7g}, which must be positive")
+            raise FormatError(f"{where} has the probability {probability:.7g}: write a positive number")
         if not 0 <= target <= last:
             raise FormatError(
-                f"{where} does not exist, because the last state is {last}: correct the number of the state"
+                f"{where} leads to a state that does not exist, because the last state is {last}: correct the target"
             )
         if state.forward_pdf_class == NO_PDF and target == last:
             raise FormatError(
                 f"{where} enters the final state, but state {number} has no pdf and emits no frame: "
                 "add a pdf to the state"
             )
-        # Kaldi compares the target with the index of the transition instead of the number of the state.
+        # Like Kaldi, compare the target with the index of the transition, although the number of the state is meant.
         if state.self_loop_pdf_class == NO_PDF and target == index:
             raise FormatError(f"{where} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):

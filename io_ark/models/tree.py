@@ -130,7 +130,7 @@ class ContextDependency:
         if bits not in self._nodes:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
-        reached = np.full(len(events), nodes.root)  # Node or leaf of each event, numbered as in _Nodes.
+        reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
         moving = np.flatnonzero(reached >= 0)
         while len(moving):
             node = reached[moving]
@@ -205,7 +205,7 @@ class _Nodes(NamedTuple):
         for node in queue:  # `add_node` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
-                pass  # No event has the key, so the node has no children.
+                pass  # No event has the key, so no child can be reached.
             elif isinstance(node, Table):
                 row = [add_node(child) for child in node.children[: max_value + 1]]
             else:

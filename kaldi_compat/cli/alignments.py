@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
-PART_FRAMES = 1 << 13  # Number of frames whose arrays of integers and weights fit into a core's cache.
+PART_FRAMES = 1 << 13  # Largest number of frames of a part, so that the arrays of a part fit into a core's cache.
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:

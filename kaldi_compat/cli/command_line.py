@@ -42,7 +42,7 @@ Standard = TypeVar("Standard", bound=CommonOptions)
 class CommandLine(Generic[Standard]):
     """A parsed command line."""
 
-    values: dict[str, Scalar]  # Values of the program's own options that the command line sets, by field.
+    values: dict[str, Scalar]  # Maps fields to values, for the program's own options that the command line sets.
     standard: Standard  # Options that programs share.
     arguments: tuple[str, ...]  # Arguments that are not options, in order.
 

@@ -107,7 +107,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map: pass both options, or neither"
-        require(feature.name != "mfcc", message)  # Kaldi's other programs do not refuse the option.
+        require(feature.name != "mfcc", message)  # Of Kaldi's programs, only compute-mfcc-feats refuses this.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
@@ -140,7 +140,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
     for key, features in block.entries():
         if features.size and (frames := int(np.isnan(features).any(axis=1).sum())):
             logger.warning(
-                "%d of %d frames of utterance %s hold NaN, as Kaldi's do for digital silence without dither: "
+                "%d of %d frames of utterance %s contain NaN, as in Kaldi for digital silence without dither: "
                 "use --dither=1",
                 frames,
                 len(features),
@@ -150,7 +150,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
     """Convert features to HTK's format. As in Kaldi, the header's frame shift is 10 ms except for the spectrogram."""
-    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns.
+    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
@@ -187,7 +187,7 @@ class SpectralExtractor:
         except (KaldiCompatError, MemoryError) as error:
             key = require_one_entry(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
-                self._random.frame_seeds(1)  # Kaldi draws the first frame's noise before the error.
+                self._random.frame_seeds(1)  # Kaldi draws this noise before the error, so later noise depends on it.
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
         self._random = random
         if self.options.subtract_mean:
@@ -284,7 +284,7 @@ class TorchComputer:
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch
 
-        # Recipes start one process per core, as they do with Kaldi's single-threaded programs.
+        # Use one thread, because recipes start one process per core, as for Kaldi's single-threaded programs.
         if "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(1)
         self.device = device
@@ -310,7 +310,7 @@ class TorchComputer:
 
         rate, target = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
-            # torch warns of read-only arrays, such as views of a file's bytes.
+            # Copy read-only arrays, such as views of a file's bytes, because torch warns about them.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
             audio = audio if rate == target else resample_linearly(audio.float(), *choose_waveform_filter(rate, target))

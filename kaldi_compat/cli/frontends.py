@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # argparse raises SystemExit after --help.
+    except SystemExit as end:  # argparse ends the process after --help.
         return int(end.code or 0)
     except OptionError as error:
         return report_error(error)
@@ -150,7 +150,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
-            print(f"{label}: features have the shape {expected.shape}, features of the preset {features.shape}")
+            print(f"{label}: the features have the shape {expected.shape}, but the preset computes {features.shape}")
             _advise(options.against)
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)

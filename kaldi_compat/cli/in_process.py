@@ -53,7 +53,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     while first and _is_ours(stages[first - 1], first == 1):
         first -= 1
     foreign_programs = [words[0] for words in stages[:first]]
-    # Other commands must be files on PATH. The word "time" is both a file and a keyword of the shell.
+    # The shell runs words that are not files on PATH, such as its own commands, and "time", which is also a keyword.
     if first == len(stages) or not all(name != "time" and shutil.which(name) for name in foreign_programs):
         return None
     ours = stages[first:]
@@ -64,7 +64,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
         with open(reading, "rb", buffering=0) as stream:
             return _run_programs(ours, stream)
     finally:
-        wait_for(process)  # As in a shell, only the last command's status counts.
+        wait_for(process)  # The status is not used: as in a shell, only the last command's status counts.
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:

@@ -40,13 +40,13 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Say whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
+    """Describe whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"
     with open(path, "rb") as file:
         is_ours = b"kaldi_compat" in file.read(4096)
-    return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(path)}"
+    return f"{'these programs' if is_ours else 'other programs'} are first on PATH, in {os.path.dirname(path)}"
 
 
 def _describe_torch() -> str:

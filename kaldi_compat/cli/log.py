@@ -104,11 +104,11 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
     before = [(source.level, source.propagate) for source in LOGGERS]
     for source in LOGGERS:
         source.addHandler(handler)
-        source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, LOG lines are shown below 0.
+        source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, levels below 0 show LOG lines.
         source.propagate = False
     try:
         with warnings.catch_warnings():
-            # Kaldi does not warn about computing with infinities and NaN.
+            # Hide NumPy's warnings about infinities and NaN, about which Kaldi does not warn.
             warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
             warnings.showwarning = _warn
             yield

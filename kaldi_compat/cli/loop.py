@@ -25,10 +25,10 @@ from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
-# Number of parts that a refused block is divided into. Fewer parts take longer to find one refused entry, more parts
-# take longer if all entries are refused.
+# Number of parts that a refused block is divided into. With fewer parts, finding a single refused entry takes longer.
+# With more parts, a block whose entries are all refused takes longer.
 _PARTS = 8
-_LOG_EVERY = 10  # Number of utterances between two lines of progress, as in Kaldi.
+_LOG_EVERY = 10  # Number of utterances after which progress is logged, as in Kaldi.
 
 
 class Sink(Protocol):
@@ -287,13 +287,13 @@ def convert_file(
     binary: bool,
     kind_out: io_ark.Kind | Codec[Any] = "matrix",
 ) -> None:
-    """Write ``function`` of the object ``value``, read from the file ``source``, to the file ``target``.
+    """Write the result of ``function`` for ``value``, which was read from the file ``source``, to the file ``target``.
 
     Raises:
         OptionError: the function skipped the object.
     """
     try:
-        key = source.replace("\n", " ") or "-"  # The keys of a block are not empty, and errors name the file.
+        key = source.replace("\n", " ") or "-"  # The name of the file is the key in errors. A key must not be empty.
         ((_, result),) = function(create_block([key], [value])).entries()
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None

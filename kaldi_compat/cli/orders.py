@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-# Numbers of buckets that GNU's std::unordered_map grows through. A table has at least as many buckets as entries.
+# Numbers of buckets of GNU's std::unordered_map, which takes the next number if it has more entries than buckets.
 BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
-MAX_SORTED_BY_INSERTION = 16  # Number of elements up to which GNU's std::sort is an insertion sort, which is stable.
+MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::sort is a stable insertion sort.
 
 
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -26,7 +26,7 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     filled = counts > 0
     starts = (np.cumsum(counts) - counts)[filled]
     collides = np.zeros(len(counts), bool)
-    if len(starts):  # A bit that occurs twice carries over in the sum.
+    if len(starts):  # If a bit occurs twice, the sum of the bits differs from their union.
         collides[filled] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
     return collides
 

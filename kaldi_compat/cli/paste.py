@@ -17,7 +17,7 @@ from kaldi_compat.cli.program import ERROR_STATUS
 from kaldi_compat.cli.tables import LookupReader, Tables
 
 Array = npt.NDArray[Any]
-# Function from the arrays of each table and the keys to the values of all results and the length of each result.
+# Function from the arrays of each table and the keys to the concatenated values of all results, and their lengths.
 Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.NDArray[np.int64]]]
 
 

@@ -56,6 +56,6 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
     frames, dim = feats.shape
     joined = np.zeros((frames, dim + num_classes), np.float32)
     joined[:, :dim] = feats
-    first = np.arange(dim, joined.size, dim + num_classes)  # Index of the first class of each frame.
+    first = np.arange(dim, joined.size, dim + num_classes)  # (frames,): flat index of the first class.
     joined.reshape(-1)[np.repeat(first, posterior.counts) + classes] = posterior.weights
     return joined

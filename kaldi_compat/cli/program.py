@@ -76,7 +76,16 @@ class InternalError(KaldiCompatError):
 
 
 class Program:
-    """A command-line program. A call with a list of arguments runs the program and returns its exit status."""
+    """A command-line program. A call with a list of arguments runs the program and returns its exit status.
+
+    Args:
+        name: name of the program.
+        text: usage text of ``--help``, without the options.
+        options: dataclass of the program's own options.
+        run: function from the options and the arguments to the exit status. A parameter whose name ends in ``target``
+            is an output.
+        min_arguments: minimum number of arguments if it is larger than the number of required parameters of ``run``.
+    """
 
     def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], min_arguments: int) -> None:
         self.name = name
@@ -120,8 +129,9 @@ class Program:
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
         """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
-        before = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
-        values += zip([*before, *self.names[-1:]], line.arguments, strict=True)
+        # The last argument belongs to the last parameter. Arguments beyond the parameters have no name, and are inputs.
+        leading_names = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
+        values += zip([*leading_names, *self.names[-1:]], line.arguments, strict=True)
         inputs: list[str] = []
         outputs: list[str] = []
         for name, value in values:
@@ -150,7 +160,7 @@ class Program:
     def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
         """Run the function and return its exit status. Log an exception, and return the exit status for it."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # kaldi_compat/programs/__init__.py sets it.
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set for the imports by kaldi_compat/programs.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
             with wave_files_as_in_kaldi():
@@ -166,7 +176,7 @@ class Program:
             if _is_broken_pipe(error):
                 _discard_standard_output()
                 return BROKEN_PIPE_STATUS
-            # torch raises an error of this name, but the class is unknown if torch has not been imported.
+            # torch's class for this error is recognized by its name, because importing torch would be slow.
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
@@ -250,7 +260,7 @@ def end_process(status: int) -> int:
     """
     if sys.gettrace() is not None or sys.getprofile() is not None:
         return status
-    # By now, all outputs are closed, and their errors have been reported.
+    # All outputs are closed by now, and their errors have been reported, so only the standard streams are left.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -270,6 +280,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    # Buffered output would make the interpreter print an error at exit.
+    # Without a new descriptor, the interpreter would fail to write its buffer at exit, and print an error.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,7 +19,7 @@ from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Iterable[Any]]
-_TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
+_TRIALS_PER_BLOCK = 1024  # Number of trials that are scored together, so that their vectors fit into the cache.
 _AFTER_ERROR = object()
 
 
@@ -51,7 +51,7 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         key: the key of the vector.
         vector: the vector.
         dim: the expected dimension.
-        owner: subject and verb of the message's end, such as "the PLDA model has".
+        owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
 
     Raises:
         FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
@@ -60,7 +60,8 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
         raise FeatureError(
-            f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}: extract all vectors with one model"
+            f"{key}: the vector has {len(vector)} dimension{'s' * (len(vector) != 1)}, but {owner} {dim}: extract all "
+            "vectors with one model"
         )
     if not np.isfinite(vector).all():
         raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
@@ -157,7 +158,7 @@ class Trials:
                 values.append((first, second))
         try:
             return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else [], error
-        except FeatureError:  # Pairs may differ in dimension.
+        except FeatureError:  # Score one by one up to the pair whose dimensions differ.
             scores, earlier = _collect(self.score([first], [second]).item() for first, second in values)
             return scored[: len(scores)], scores, earlier or error
 
@@ -166,7 +167,7 @@ def _collect(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
     """Return the values up to the first error, and the error."""
     collected = list[Any]()
     try:
-        collected.extend(values)  # Keeps the values before an error.
+        collected.extend(values)  # After an error, this keeps the values before it.
     except Exception as error:
         return collected, error
     return collected, None

@@ -91,7 +91,7 @@ def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
             if count and part.shapes[0, 0] != len(total):
                 key = part.names()[0]
                 raise FeatureError(
-                    f"{key}: the vector has dimension {part.shapes[0, 0]}, but the vectors before have {len(total)}: "
+                    f"{key}: the vector has dimension {part.shapes[0, 0]}, but the earlier vectors have {len(total)}: "
                     "sum vectors of one dimension"
                 )
             total = add_entries(total, part)
@@ -133,7 +133,7 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
             raise FeatureError(
-                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than the sum before, "
+                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than the sum of the earlier files, "
                 f"{format_shape(total.shape)}: sum {PLURALS[kind]} of one shape"
             )
         total = np.pad(total, missing) + value
@@ -177,7 +177,7 @@ class _System(NamedTuple):
     """A table whose entries are added to the entries of the first table."""
 
     reader: LookupReader[Floats]
-    factor: float  # Factor on the entries of this table.
+    factor: float  # Factor by which the entries of this table are multiplied.
     where: str  # Number and rspecifier of this table, for messages.
 
 
@@ -187,10 +187,10 @@ class _Sums:
 
     kind: Kind
     source: str  # Rspecifier of the first table.
-    scale: float  # Factor on the entries of the first table.
+    scale: float  # Factor by which the entries of the first table are multiplied.
     systems: list[_System] = field(default_factory=list)
     total: int = 0  # Number of entries added so far, of all tables.
-    missing: int = 0  # Number of keys of the first table that other tables lacked.
+    missing: int = 0  # Number of entries that other tables lack for keys of the first table.
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
         """Return a block of the first table to which the entries of the other tables under the same keys are added.

@@ -68,11 +68,11 @@ class Tables(ExitStack):
         """
         if not has_second_core():
             return items
-        from io_ark.tables.prefetch import ReadAhead  # Slow to import, and most programs do not need it.
+        from io_ark.tables.prefetch import ReadAhead  # This import is slow, and most programs do not need it.
 
         try:
             queue = ReadAhead(item for item in items)
-        except RuntimeError:  # A limit of the system, such as ulimit -u, forbids more threads.
+        except RuntimeError:  # A limit such as ulimit -u forbids more threads, so do not read ahead.
             return items
         self.callback(queue.close)
         return iter(queue)
@@ -81,14 +81,14 @@ class Tables(ExitStack):
         """Iterate over ``function(item)`` in the order of items, computed in threads if there is a second core."""
         if not has_second_core():
             return map(function, items)
-        from concurrent.futures import ThreadPoolExecutor  # Slow to import.
+        from concurrent.futures import ThreadPoolExecutor  # This import is slow.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
         all_started = Barrier(THREADS)
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
-        except RuntimeError:  # The system forbids more threads.
+        except RuntimeError:  # The system forbids more threads, so use only this thread.
             all_started.abort()
             return map(function, items)
         return (future.result() for future in self.compute_ahead(pool.submit(function, item) for item in items))
@@ -149,7 +149,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
         table = parse_rspecifier(rspecifier)
         self.allows_one_lookup = table.once and table.kind == "ark"
-        # Values of the keys looked up last, None for missing keys. Stored because the table may release them.
+        # Maps the keys of the last lookup to values, or to None for missing keys. The table may release the values.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
 
@@ -226,7 +226,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)
-        except ArkError:  # The lookup below raises the error again, for a single key.
+        except ArkError:  # Looking up single keys below raises the error for its key.
             values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))

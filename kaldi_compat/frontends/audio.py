@@ -23,7 +23,7 @@ from kaldi_compat.functional.checks import (
 )
 
 INT16_SCALE = 32768.0
-# Audio in -1 to 1 stays below this peak even after resampling or mixing.
+# Peak above which audio that should be in -1 to 1 causes a warning. Resampling and mixing may exceed 1, but not this.
 MAX_PEAK = 16.0
 MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
@@ -91,7 +91,7 @@ def _subtract_mean(audio: Array, ends: Any) -> Array:
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
-    # torch adds pairs, so its sums are accurate without double precision.
+    # torch adds pairs of partial sums, so that rounding errors stay small without double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
     centered: Array = audio - astype(total / count, audio.dtype)
     return centered

@@ -52,7 +52,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
             <kaldi_compat.frontends.statistics.Statistics.of>`. None skips their step, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
-        dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
+        dither: standard deviation of noise on the samples, instead of the preset's value, which is 0.
 
     Raises:
         OptionError: the preset is unknown, its file is invalid, or the preset takes no statistics.
@@ -139,7 +139,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature._trust_scale()  # The preset decides the scale of the audio.
+        feature._trust_scale()  # No warning: audio has the preset's scale.
         return feature
 
 
@@ -275,11 +275,12 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        # The result is a multiple of the stride, so that the windows are the same as in the whole utterance.
+        # Return a multiple of the stride, so that windows begin at the same frames as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:
-        # The step repeats the first stored frame, so windows that reach before it are computed only at the real start.
+        # Skip windows that reach before the stored frames, because the step repeats the first stored frame, which is
+        # correct only at the start of the utterance.
         begin = first - self.history.start // self._stride
         computed: Floats = self._step(self.history.frames)
         return computed[begin : begin + counts]

@@ -21,7 +21,7 @@ from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
 FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-# Models whose features are not Kaldi's, with advice. A key matches any preset name that contains it.
+# Maps parts of the names of models whose features are not Kaldi's to advice.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
     "moonshine": "Moonshine takes audio, not features",
@@ -33,8 +33,8 @@ SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT_VERSION = 1  # Version of the JSON format of presets.
 # Limits that keep a preset from an untrusted file from using all memory.
 MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
-MAX_STEPS = 100  # Largest number of steps of a preset.
-MAX_BITS = 64  # Largest size of an integer in bits.
+MAX_STEPS = 100  # Largest number of steps.
+MAX_BITS = 64  # Largest size of an integer in bits. Python's integers have no limit.
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -64,7 +64,7 @@ class Source:
 
     Attributes:
         repository: address of the project.
-        file: file in it that computes the front end.
+        file: file of the project that computes the front end.
         commit: the commit that was read and run.
         date: date of the commit.
     """
@@ -85,13 +85,13 @@ class Preset:
         family: name of the documentation page that describes the preset.
         source: origin of the settings.
         sampling_rate: sampling rate that the model takes, in Hz.
-        sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
+        sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for other models.
         feature: "fbank", "mfcc", "plp" or "spectrogram".
         options: the feature's options, with a scale of 1, because ``sample_scale`` has the scale.
         subtract_clip_mean: the mean of the audio is subtracted first.
         shortens_frame: audio shorter than a frame gives one shorter frame, as in FunASR, instead of none.
-        double_precision: the model's own code computes the spectrum in double precision, so an accurate one is computed
-            in place of Kaldi's, which is rounded at each step.
+        double_precision: the model's own code computes the spectrum in double precision, so an accurate spectrum is
+            computed instead of Kaldi's, which is rounded at each step.
         steps: the steps after the feature.
         notes: pitfalls and hints.
     """
@@ -115,7 +115,7 @@ class Preset:
             raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
         if self.shortens_frame and self.feature == "spectrogram":
             raise OptionError(
-                "shortens_frame does not work with the feature spectrogram, because the length of the frame decides "
+                "shortens_frame does not work with the feature spectrogram, because the frame length determines "
                 "its number of columns: leave shortens_frame out"
             )
         columns = count_columns(self.options, self.steps)
@@ -262,8 +262,10 @@ def is_preset_file(preset: str) -> bool:
 def _parse_source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
-        if key not in fields or not isinstance(value, str):
-            raise OptionError(f"source takes {', '.join(fields)}, which are strings, not {key!r}: {value!r}")
+        if key not in fields:
+            raise OptionError(f"source has an unknown entry {key!r}: choose from {', '.join(fields)}")
+        if not isinstance(value, str):
+            raise OptionError(f"the entry {key!r} of source must be a string, not {value!r}: put the value in quotes")
     return Source(**values)
 
 

@@ -23,9 +23,9 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 
 __all__ = ["Statistics"]
 
-VARIANCE_FLOOR = 1.0e-20  # Floor under variances in WeNet, FireRedASR and Kaldi.
-# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. Sums printed with C++'s
-# default of six digits are off by up to 5e-6.
+VARIANCE_FLOOR = 1.0e-20  # Smaller variances are replaced by this, as in WeNet, FireRedASR and Kaldi.
+# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. The relative error of each
+# sum is up to 5e-6 if it was printed with C++'s default of six digits.
 MAX_ROUNDING = 1.0e-5
 VECTOR = r"\[([^\]]*)\]"
 
@@ -171,7 +171,7 @@ def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
 
 def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
     if not count >= 1:
-        raise FeatureError(f"{name}: the statistics count {count:g} frames: compute them from at least 1 frame")
+        raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
     negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)

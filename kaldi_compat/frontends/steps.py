@@ -22,17 +22,17 @@ from kaldi_compat.options.spectral import FrameOptions
 class StepKind:
     """A kind of step."""
 
-    module: str  # Name of the torch module in :mod:`kaldi_compat.torch.features.model_input`.
+    module: str  # Name of the module class in :mod:`kaldi_compat.torch.features.model_input`.
     options: type[Any]  # Dataclass of the step's options.
-    # Function of features, options and lengths that returns ``(..., frames, dim)``, with the numbers of frames where
-    # these depend on the features; None for the step with statistics.
+    # Function of features (..., frames, dim), options and lengths that returns features, and if `selects` is True, the
+    # numbers of frames. None for global_cmvn, which needs statistics.
     function: Callable[..., Any] | None
     # Function of the number of frames and the options that returns the number of frames after the step.
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1  # Returns the factor on the number of columns for some options.
+    widens: Callable[[Any], int] = lambda options: 1  # Returns the factor by which the options increase the columns.
     streams: bool = False  # True if the step can be computed in chunks.
-    per_frame: bool = False  # True if frames are computed independently.
-    selects: bool = False  # True if the features decide the number of frames.
+    per_frame: bool = False  # True if a frame is computed from one frame of the input.
+    selects: bool = False  # True if the values of the features determine which frames remain.
 
 
 STEPS: Mapping[str, StepKind] = {

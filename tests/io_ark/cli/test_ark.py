@@ -518,7 +518,7 @@ def test_closed_standard_output_gives_one_line() -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         2,
-        "ark: standard output: is closed: redirect it to a file or /dev/null\n",
+        "ark: standard output is closed: redirect it to a file or /dev/null\n",
     )
 
 

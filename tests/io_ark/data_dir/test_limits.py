@@ -452,9 +452,9 @@ HUGE = "99999999999"
     ("command", "files", "said"),
     [
         ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .* must be finite numbers of seconds"),
-        ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
-        ("get_utt2num_frames.sh --frame-overlap inf data", {}, "expected a number: --frame-overlap inf"),
-        ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
+        ("get_utt2num_frames.sh --frame-shift nan data", {}, "--frame-shift needs a finite number, not 'nan'"),
+        ("get_utt2num_frames.sh --frame-overlap inf data", {}, "--frame-overlap needs a finite number, not 'inf'"),
+        ("perturb_data_dir_volume.sh --scale-low inf data", {}, "--scale-low needs a finite number, not 'inf'"),
         (
             "perturb_data_dir_volume.sh --reco2vol data/vol data",
             {"vol": "u1 loud\n"},

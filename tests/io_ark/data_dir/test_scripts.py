@@ -258,7 +258,7 @@ def test_advice_of_validate_can_be_followed(tmp_path: Path) -> None:
         (["validate", "--no-feats", "--no-such", "data"], 2, "unknown option --no-such: choose from --no-feats"),
         (["validate", "none"], 1, "no such directory none"),
         (["split", "data", "x"], 1, "must be a whole number"),
-        (["modify-speakers", "--utts-per-spk-max=x", "data", "out"], 1, "expected a number: --utts-per-spk-max x"),
+        (["modify-speakers", "--utts-per-spk-max=x", "data", "out"], 1, "max needs a whole number, not 'x'"),
         (["combine", "--skip-fix=maybe", "out", "data"], 1, 'expected "true" or "false": --skip-fix maybe'),
         (["fix"], 2, ""),
         (["install", "data", "more"], 2, "install"),
@@ -347,7 +347,7 @@ TOLD: dict[str, tuple[str, int]] = {
         "modify_speaker_info.sh: moving out/cmvn.scp to out/.backup/cmvn.scp\n"
         "modify_speaker_info.sh: file utt2lang exists in dest out but not in src data.  Moving it to\n"
         " ... out/.backup/utt2lang\n"
-        "modify_speaker_info.sh: file utt2dur exists in dest out but is none of this job.  Moving it to\n"
+        "modify_speaker_info.sh: file utt2dur exists in dest out but is not written by this job.  Moving it to\n"
         " ... out/.backup/utt2dur\n"
         "modify_speaker_info.sh: copied data from data to out, number of speakers changed from 1 to 1\n"
         "utils/validate_data_dir.sh: WARNING: you have only one speaker.  This probably a bad idea.\n"
@@ -610,7 +610,7 @@ def test_utterance_without_a_speaker_is_not_divided(
             scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
     (tmp_path / "utt2spk").write_text("a s\nb s\nc\n")
     with pytest.raises(
-        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file 'c': correct this line$"
+        DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file: 'c'; correct this line$"
     ):
         scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
 
@@ -696,7 +696,7 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
         scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
     for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
         Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
-        with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with quotation marks in pairs"):
+        with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with paired quotes: correct"):
             scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
@@ -834,7 +834,7 @@ def test_values_of_a_map_are_replaced_and_named(
     monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
     Path("map").write_text(f"a{blank}1\nb{blank}2{blank}3\na{blank}1\na{blank}4\nc\n")
     assert lists.read_map("map") == {b"a": b"4", b"b": b"2 3", b"c": b""}
-    said = "map:4: a: apply_map.pl: warning! another value for this key: the last one is used\n"
+    said = "map:4: a: apply_map.pl: warning! the key has several values: the last value is used\n"
     assert capfd.readouterr().err == said
     Path("in").write_text(f"a{blank}b c\nb d\n")
     script, say = SCRIPTS["apply_map.pl"], Printer("apply_map.pl")

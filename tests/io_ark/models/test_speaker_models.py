@@ -239,7 +239,7 @@ BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
         (lambda v, s: Lda.fit(v, s, dim=0), "dim=0 must be an integer from 1 to 3"),
         (lambda v, s: Lda.fit(v, s * 0, dim=1), "LDA needs at least 2 speakers"),
         (lambda v, s: Lda.fit(v, np.arange(len(v)), dim=1), "a speaker with at least 2 vectors"),
-        (lambda v, s: Lda.fit(v[[0, 5]], s[[0, 5]] , dim=1), "LDA needs at least 2 speakers"),
+        (lambda v, s: Lda.fit(v[[0, 5]], s[[0, 5]] , dim=1), "every speaker has only one vector"),
         (lambda v, s: Lda.fit(BAD, s[:3], dim=1), "vector 1 contains NaN or infinities"),
         (lambda v, s: Lda.fit(v, s, dim=1, covariance_floor=-1), "covariance_floor=-1 must not be negative"),
         (lambda v, s: Lda.fit(v[s].astype(np.float32), s, dim=1), "the covariance is singular"),

@@ -37,7 +37,8 @@ def test_engines_are_the_ones_that_compute() -> None:
 @pytest.mark.costly
 def test_programs_that_a_shell_would_run_are_named(tmp_path: Path) -> None:
     ours = Path(sys.executable).parent
-    assert run_info(PATH=f"{ours}:{os.environ['PATH']}")["programs"] == f"these are first on PATH, in {ours}"
+    assert run_info(PATH=f"{ours}:{os.environ['PATH']}")["programs"] == f"these programs are first on PATH, in {ours}"
     (tmp_path / "compute-mfcc-feats").write_bytes(b"\x7fELF")
     (tmp_path / "compute-mfcc-feats").chmod(0o755)
-    assert run_info(PATH=f"{tmp_path}:{os.environ['PATH']}")["programs"] == f"others are first on PATH, in {tmp_path}"
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    assert run_info(PATH=path)["programs"] == f"other programs are first on PATH, in {tmp_path}"

@@ -401,7 +401,7 @@ def test_a_speed_directory_does_not_contain_its_source(
         ("segments", "utt9 rec1 0.5", "4 words or more, not 'utt9 rec1 0.5'"),
         ("utt2dur", "utt9 long", "times in seconds, not 'utt9 long'"),
         ("wav.scp", "rec9", "2 words or more, not 'rec9'"),
-        ("utt2spk", "utt9", "an utterance and its speaker, not 'utt9'"),
+        ("utt2spk", "utt9", "an utterance and its speaker: 'utt9'; correct this line"),
     ],
 )
 def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, line: str, says: str) -> None:

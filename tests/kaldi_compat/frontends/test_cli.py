@@ -50,7 +50,7 @@ def test_check_compares_with_features(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["check", "wespeaker", "--against", file, "--tolerance", "100"]) == 0
     assert main(["check", "paraformer", "--against", file]) == 1
     captured = capsys.readouterr()
-    assert "features have the shape (158, 80), features of the preset (27, 560)" in captured.out
+    assert "the features have the shape (158, 80), but the preset computes (27, 560)" in captured.out
     assert captured.err.startswith("WARNING: the preset 'paraformer'") and captured.err.count("\n") == 1
     assert captured.err.endswith("; pass --statistics='.../am.mvn'\n")
     statistics = tmp_path / "am.mvn"
@@ -68,7 +68,7 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
     mine.write_text(json.dumps({"name": "mine", "feature": "fbank", "options": {"num_mel_bins": 80}}))
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 1
     said = capsys.readouterr().out
-    assert "b: features have the shape" in said and said.endswith("kaldi-compat explain FEATURES.npy AUDIO.wav\n")
+    assert "b: the features have the shape" in said and said.endswith("kaldi-compat explain FEATURES.npy AUDIO.wav\n")
     np.savez(tmp_path / "r.npz", **arrays)
     assert main(["check", str(mine), "--against", str(tmp_path / "r.npz")]) == 0
 

@@ -90,7 +90,8 @@ def test_preset_of_another_type_is_refused() -> None:
             "at most 104",
         ),
         ({"sampling_rate": 10**300}, "sampling_rate is an integer of 997 bits: write a number of at most"),
-        ({"source": {"url": "x"}}, "source takes repository, file, commit, date"),
+        ({"source": {"url": "x"}}, "source has an unknown entry 'url': choose from repository, file, commit, date"),
+        ({"source": {"commit": 3}}, "the entry 'commit' of source must be a string, not 3: put the value in quotes"),
     ],
 )
 def test_a_file_with_a_mistake_is_refused_with_its_name(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

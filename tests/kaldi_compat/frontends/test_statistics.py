@@ -67,7 +67,7 @@ def test_every_format_gives_the_same_statistics(kind: str, tmp_path: Path) -> No
         (b"", "holds no statistics"),
         (b"hello", "holds no statistics"),
         (b" [ 1 2 3 ]", "expected Kaldi statistics of shape"),
-        (b" [\n 1 2 0\n 1 2 0 ]\n", "count 0 frames"),
+        (b" [\n 1 2 0\n 1 2 0 ]\n", "are of 0 frames"),
         (b"{", "is not a JSON file of statistics"),
         (b'{"mean": [1]}', "has no 'std'"),
         (b'{"mean": [1], "std": [0]}', "every standard deviation must be positive"),

@@ -94,7 +94,7 @@ REFUSED = {
     "get-full-lda-mat row ones out out2": "has no inverse",
     "get-full-lda-mat square wide out": "2 x 4",
     "ivector-adapt-plda plda ark:/dev/null out": "No iVectors read",
-    "ivector-adapt-plda plda ark:pairs out": "a: the vector has 1 dimensions, but the PLDA model has 3",
+    "ivector-adapt-plda plda ark:pairs out": "a: the vector has 1 dimension, but the PLDA model has 3",
     "ivector-adapt-plda --mean-diff-scale=-1 plda ark:v out": "--mean-diff-scale must be at least 0, not -1",
     "ivector-compute-dot-products trials ark:v ark:dims o": "the vectors of the trials have different dimensions, 2, 3",
     "ivector-compute-dot-products spk2utts ark:v ark:v o": "spk2utts: Bad line 0 in input (expected two fields",

@@ -227,7 +227,7 @@ def test_digital_silence_without_dither_is_counted_and_does_not_stop_a_recipe() 
     audio_archive("a.ark", a=wav_bytes(noise(16000)), b=wav_bytes(silence), c=wav_bytes(noise(16000)))
     log = log_of("compute-plp-feats --dither=0 ark:a.ark ark:plp.ark")
     assert log.count("WARNING") == 1
-    assert "48 of 98 frames of utterance b hold NaN" in log  # as many as in the output of Kaldi's program
+    assert "48 of 98 frames of utterance b contain NaN" in log  # as many as in the output of Kaldi's program
     plp = load("plp.ark")
     assert np.isnan(plp["b"]).any(axis=1).sum() == 48
 
