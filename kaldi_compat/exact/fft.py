@@ -60,7 +60,7 @@ def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     The transforms of even and odd samples are combined, from transforms of one sample up to all of them.
     """
     n = signal.shape[-1]
-    # The samples come first, so that all frames are computed together.
+    # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frames = np.zeros_like(re), re.shape[1:]
     parts = [x.reshape(-1, *(1 for _ in frames)) for x in compute_directions(n)]
@@ -170,7 +170,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
     turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
-    if size >= 8:  # As in Kaldi, the rotation by an eighth of a turn is a product with the root of 1/2.
+    if size >= 8:  # Kaldi rotates by an eighth of a turn with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)

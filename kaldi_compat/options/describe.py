@@ -14,7 +14,7 @@ from typing import Any
 from io_ark.text import format_html_table
 from kaldi_compat.options.declaration import get_info
 
-WIDTH = 100  # Maximum line length of the lists of options, in characters.
+WIDTH = 100  # Largest line length of a list of options, in characters.
 
 
 def make_parameters(options: type[Any]) -> list[inspect.Parameter]:

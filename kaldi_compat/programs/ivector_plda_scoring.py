@@ -113,7 +113,7 @@ class Vectors:
             if len(vector) != plda.dim:
                 raise FeatureError(
                     f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}: "
-                    "use the model that was estimated from such vectors"
+                    "use the model that was estimated from vectors of this dimension"
                 )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
