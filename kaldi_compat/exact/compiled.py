@@ -75,7 +75,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
     tables = _plan_structure(plan, batch.warp_factors)
-    function = native.function("spectral_features", takes_addresses=True)  # The caller checked ``out``.
+    function = native.function("spectral_features", takes_addresses=True)  # Addresses have no type: the caller checks.
     if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"

@@ -215,8 +215,7 @@ def compute_row_features(
     leading, width = rows.shape[:-1], rows.shape[-1]
     max_frames = int(count_frames(plan, width))
     if not leading and lengths is None and isinstance(warps, float):
-        # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is replaced by
-        # 1.
+        # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is not used.
         batch = make_chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
         return compute(plan, batch, seeds, threads=threads), None
     count = math.prod(leading)

@@ -60,7 +60,7 @@ def expf(x: npt.ArrayLike) -> Floats:
     """
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
-        # Where the result is 0 or infinity, the clipped numbers of steps are still small enough for integers.
+        # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
         steps = STEPS_PER_E * np.clip(np.nan_to_num(x), 2 * EXP_UNDERFLOW, 2 * EXP_OVERFLOW).astype(np.float64)
         whole = np.rint(steps)
         r = steps - whole

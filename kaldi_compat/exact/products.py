@@ -19,7 +19,7 @@ _LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-5
 _MAX_PANEL = 448  # Largest number of terms that OpenBLAS adds up before it adds the sum to the result.
 _MAX_SMALL_PRODUCTS = 1_000_000  # Largest number of multiplications for which OpenBLAS uses its small kernels.
 _MIN_SMALL_DEPTH = 32  # Smallest number of terms for which the small kernels keep 16 sums per result.
-_MAX_SMALL_RESULTS = 1200  # Largest number of results of the small kernel for a transposed matrix.
+_MAX_SMALL_RESULTS = 1200  # Largest number of results for which OpenBLAS uses its small kernel for a transposed matrix.
 # Largest number of columns after the groups of 16 for which the small kernel of two plain matrices keeps 16 sums per
 # result.
 _MAX_SMALL_TAIL = 8

@@ -24,7 +24,7 @@ SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw of rand(
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # Number of these steps in two draws of rand_r(), which takes three steps for each draw.
 _LAG, _SHORT_LAG = 31, 3  # glibc's rand() computes r[i] = r[i - 3] + r[i - 31] modulo 2^32.
-_BLOCK = 992  # Count of numbers that are computed together, 32 times _LAG. About 1000 is fastest.
+_BLOCK = 992  # Count of draws that are computed together: 32 times _LAG. A count near 1000 is the fastest.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 

@@ -17,7 +17,7 @@ from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
 _BLOCK_COLUMNS = 4096  # Number of columns whose sum `sgemv` adds to the result at once.
-_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Maximum for the kernels for matrices of four or eight columns.
+_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Largest number of rows for OpenBLAS's kernels for four or eight columns.
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:

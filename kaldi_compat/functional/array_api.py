@@ -69,7 +69,7 @@ def detect_tracing(x: Any) -> Tracing:
     import torch as torch_module  # The import is fast, because x is a tensor.
 
     torch: Any = torch_module
-    # torch before 2.3 has no is_compiling. With it, torch.compile calls the modules eagerly, so nothing is recorded.
+    # torch before 2.3 has no is_compiling. There, torch.compile calls the modules eagerly, so nothing is recorded.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
     followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)

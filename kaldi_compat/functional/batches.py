@@ -40,7 +40,7 @@ def check_lengths(
     if lengths is None:
         return None
     xp = get_namespace(batch)
-    # Only tensors have this attribute, but torch's compiler reports the attribute for arrays as well.
+    # Only tensors have the attribute is_meta, but torch's compiler reports it for arrays as well.
     if not isinstance(lengths, np.ndarray) and hasattr(lengths, "is_meta"):
         are_integers = check_plain(lengths, error) in "iu"
         if lengths.is_meta and not getattr(batch, "is_meta", False):

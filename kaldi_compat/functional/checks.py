@@ -196,7 +196,7 @@ def check_list(
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:
-        raise error(f"lengths describe a padded batch: pass none for a list, whose {what}s have their own lengths")
+        raise error(f"lengths describe a padded batch: omit them for a list, whose {what}s have their own lengths")
     return utterances
 
 

@@ -237,7 +237,9 @@ def convert_number(name: str, value: Any) -> float:
     try:
         if not isinstance(value, str | bytes):
             return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise OptionError(f"{name} must be a number below 1.8e308, not {quote_value(value)}") from None
+    except (TypeError, ValueError):
         pass
     raise OptionError(f"{name} must be a number, not {quote_value(value)}")
 

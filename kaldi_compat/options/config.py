@@ -166,7 +166,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     """
     name, equals, value = argument[2:].partition("=")
     if not name:
-        raise UsageError(f"{argument}: an option without a name: expected --name=value")
+        raise UsageError(f"{argument}: the option has no name: write it as --name=value")
     if split_words(name) != [name]:
         parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")

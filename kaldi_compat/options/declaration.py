@@ -23,11 +23,9 @@ class OptionInfo:
     meaning: str  # What the option sets, in one line without unit and range.
     unit: str = ""  # Unit of a number, such as "Hz".
     ge: float | None = None  # Smallest allowed value. None for no bound.
-    gt: float | None = (
-        None  # Bound that the value must exceed; minus infinity to refuse only itself. None for no bound.
-    )
+    gt: float | None = None  # Exclusive lower bound; minus infinity excludes only itself and NaN. None for no bound.
     le: float | None = None  # Largest allowed value. None for no bound.
-    lt: float | None = None  # Bound that the value must stay below; infinity to refuse only itself. None for no bound.
+    lt: float | None = None  # Exclusive upper bound; infinity excludes only itself and NaN. None for no bound.
     choices: tuple[str, ...] = ()  # Allowed strings. Empty if all strings are allowed.
     flag: str = ""  # Name on the command line. Empty if it is the field's name with hyphens.
     known_as: tuple[str, ...] = ()  # Names of this option in other libraries, for error messages.

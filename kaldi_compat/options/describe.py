@@ -18,7 +18,7 @@ WIDTH = 100  # Largest line length of a list of options, in characters.
 
 
 def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
-    """Convert options to keyword-only parameters with their types and defaults."""
+    """Convert the fields of an options dataclass to keyword-only parameters with their types and defaults."""
     return [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)

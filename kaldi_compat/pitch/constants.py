@@ -36,7 +36,7 @@ class PitchConstants:
     # Time from a resampled sample to the end of its filter, for which a stream waits. The unit is a period of the least
     # common multiple of ``rate_in`` and ``rate_out``.
     settling: int
-    chunk: int  # Samples per chunk of audio; 0 to process all audio at once.
+    chunk: int  # Number of samples in a chunk of audio; 0 to process all audio at once.
     window: int  # Number of resampled samples in a correlation window.
     span: int  # Number of resampled samples that a frame needs: its window and the longest lag.
     shift: int  # Number of resampled samples from the start of a frame to the start of the next frame.

@@ -28,7 +28,9 @@ from kaldi_compat.pitch.constants import PitchConstants
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 
-_ENERGY_CHANGE = F32(0.01)  # Kaldi searches frames again if the energy changes by more than this fraction of it.
+_ENERGY_CHANGE = F32(
+    0.01
+)  # Kaldi searches again if the old and new energy differ by more than this fraction of their sum.
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class PitchFrames:
     """
 
     signal: Floats  # (samples,): the resampled audio of all utterances.
-    starts: Integers  # (utterances,): index of each utterance's first sample.
+    starts: Integers  # (utterances,): index in ``signal`` of each utterance's first sample.
     lengths: Integers  # (utterances,): number of samples of each utterance.
     rows: Integers  # (utterances + 1,): the first row of each utterance.
     first: int  # Index of the first frame's first sample in an utterance. It may be negative.

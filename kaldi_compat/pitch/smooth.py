@@ -102,8 +102,10 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
 def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
-    if features.shape[1] < 2 or min(windows) < 1:
-        raise ValueError("a track needs at least two columns, and a window at least one value")
+    if features.shape[1] < 2:
+        raise ValueError(f"a pitch track must have at least 2 columns, not {features.shape[1]}")
+    if min(windows) < 1:
+        raise ValueError(f"the windows must have at least 1 frame, not {windows[0]} and {windows[1]}")
     native.function("ragged_smooth_pitch")(*make_c_arguments(features, bounds), *windows, work, out)
     return out
 
