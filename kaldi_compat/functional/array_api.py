@@ -97,7 +97,7 @@ def is_exported(torch: Any) -> bool:
 
 
 def refuse_export(x: Any, reason: str) -> None:
-    """Raise an OptionError with this message if ``x`` is a tensor and a model is being exported or traced."""
+    """Raise an OptionError with the message ``reason`` if ``x`` is a tensor and a model is exported or traced."""
     if not isinstance(x, np.ndarray):
         import torch  # The import is fast, because x is a tensor.
 

@@ -22,7 +22,7 @@ from kaldi_compat.functional.array_api import (
 def check_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError
 ) -> Any | None:
-    """Check the lengths of a padded batch against it.
+    """Check the lengths of a padded batch against the shape of the batch.
 
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.

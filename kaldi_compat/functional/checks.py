@@ -201,7 +201,7 @@ def check_list(
 
 
 class CheckedAudio(NamedTuple):
-    """Checked audio."""
+    """Audio that has been checked, with its lengths and VTLN factors."""
 
     samples: Any  # (T,) or (B, T): an array or a tensor.
     lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.

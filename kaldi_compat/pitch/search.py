@@ -28,7 +28,7 @@ _BLOCK = 32  # Number of frames that NumPy correlates at once. The limit bounds 
 
 
 class Lattice(NamedTuple):
-    """Result of the search of some frames."""
+    """Result of the search for the cheapest paths through frames."""
 
     before: States  # (frames, states): previous state on the cheapest path to each state.
     best: States  # (frames,): last state of the cheapest path up to each frame.
