@@ -109,8 +109,10 @@ def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         AudioError: the samples are not real numbers of shape (T,).
     """
     audio = np.asarray(samples)
-    if audio.ndim != 1 or audio.dtype.kind not in "iuf":
-        raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
+    if audio.dtype.kind not in "iuf":
+        raise AudioError(f"samples must be real numbers, not {audio.dtype}: convert them to int16 or float32")
+    if audio.ndim != 1:
+        raise AudioError(f"samples must have the shape (T,), not {audio.shape}: take one channel")
     contiguous = np.ascontiguousarray(audio, np.int16 if audio.dtype == np.int16 else np.float32)
     return contiguous if contiguous.flags.aligned else contiguous.copy()
 

@@ -54,9 +54,11 @@ def check_samples(samples: Any) -> None:
         AudioError: the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
-    if samples.ndim < 1 or kind not in "iuf":
+    if kind not in "iuf":
+        raise AudioError(f"samples must be real numbers, not {samples.dtype}: convert them to int16 or float32")
+    if samples.ndim < 1:
         raise AudioError(
-            f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
+            "samples must have the shape (T,) or (B, T), but are a single number: pass an array of samples"
         )
     if kind == "u" or samples.dtype.itemsize == 1:
         dtype = str(samples.dtype).removeprefix("torch.")
