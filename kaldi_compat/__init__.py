@@ -68,7 +68,7 @@ def __getattr__(name: str) -> object:
         if _is_imported():
             raise ModuleNotFoundError(message, name="torch") from None
         raise AttributeError(message) from None
-    return globals().setdefault(name, value)  # kaldi_compat.dump remains the package, which is callable.
+    return globals().setdefault(name, value)  # setdefault keeps the package kaldi_compat.dump.
 
 
 def _is_imported() -> bool:

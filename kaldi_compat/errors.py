@@ -3,7 +3,7 @@
 __all__ = ["AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
 INTERRUPTED_STATUS = 130  # Exit status of a program after ^C, as in shells.
-WRONG_NUMBERS = "docs/wrong_numbers.md"  # Page that warnings about wrong numbers refer to.
+WRONG_NUMBERS = "docs/wrong_numbers.md"  # Page that messages about unusual audio refer to.
 
 
 class KaldiCompatError(Exception):

@@ -11,8 +11,8 @@ import os
 import stat
 from typing import Any
 
-MAX_FILE_BYTES = 1 << 26  # Far more than any preset or file of statistics has.
-MAX_DIGITS = 308  # Integers with more digits may be infinite in double precision.
+MAX_FILE_BYTES = 1 << 26  # Largest size of a JSON file. A preset or a file of statistics is far smaller.
+MAX_DIGITS = 308  # Largest number of digits of an integer. With more digits, it may be infinite in double precision.
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -22,7 +22,7 @@ def read_regular_file(path: str | os.PathLike[str]) -> bytes:
     Raises:
         OSError: the file cannot be read, is not a regular file, or is too large.
     """
-    # A pipe that nobody writes to would block open() without O_NONBLOCK.
+    # Without O_NONBLOCK, open() would wait forever for a pipe that nobody writes to.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -46,7 +46,7 @@ def parse_json(content: bytes) -> Any:
     ValueError: the key "num_mel_bins" occurs twice: delete one of the two entries
     """
     if content.startswith(_BYTE_ORDER_MARKS):
-        raise ValueError("the file starts with a byte-order mark: save it as UTF-8 without one")
+        raise ValueError("the file starts with a byte-order mark: save it as UTF-8 without a byte-order mark")
     try:
         return json.loads(content.decode("utf-8"), object_pairs_hook=_make_object, parse_int=_parse_integer)
     except RecursionError:

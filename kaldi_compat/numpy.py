@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "OnlineCmvn", "Plp", "Spectrogram"]
 
-# numpy.random and OnlineCmvn are imported on demand, because importing them takes 10 ms and 4 MB.
+# numpy.random and OnlineCmvn are imported only on use, because importing them takes 10 ms and 4 MB.
 Generator = Union["np.random.Generator", NoiseSource, None]
 
 
@@ -83,12 +83,11 @@ class ArrayFeature(AudioFeature):
     ) -> None:
         if engine not in ("auto", "exact", "accurate"):
             choices = "must be 'auto', 'exact' or 'accurate' for NumPy arrays"
-            raise OptionError(
-                f"engine={quote_value(engine)} {choices}; kaldi_compat.{type(self).__name__} computes tensors"
-            )
+            name = f"kaldi_compat.{type(self).__name__}"
+            raise OptionError(f"engine={quote_value(engine)} {choices}: pass tensors to {name} for other engines")
         if dft != "fft":
             name = f"kaldi_compat.{type(self).__name__}"
-            raise OptionError(f"dft={quote_value(dft)} must be 'fft' for NumPy arrays; {name} computes tensors")
+            raise OptionError(f"dft={quote_value(dft)} must be 'fft' for NumPy arrays: pass tensors to {name} instead")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
         self.plan = make_plan(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size

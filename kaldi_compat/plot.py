@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
 
 Floats = npt.NDArray[Any]
-TICKS = 6  # Maximum number of labels on the vertical axis, so that they do not overlap.
-UNVOICED = 0.2  # Frames with a lower correlation are probably unvoiced, so their pitch is drawn pale.
+TICKS = 6  # Largest number of labels on the vertical axis. More labels would overlap.
+UNVOICED = 0.2  # Below this correlation (NCCF), a frame is probably unvoiced, so its pitch is drawn pale.
 
 
 def show_features(
@@ -122,7 +122,7 @@ def show_pitch(
         )
     pitch_options = getattr(options, "options", options)
     if pitch_options is None and spectrogram is not None:
-        pitch_options = PitchOptions()  # The time axis of the spectrogram is in seconds.
+        pitch_options = PitchOptions()  # For times in seconds, as on the axis of the spectrogram.
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(

@@ -20,14 +20,14 @@ class AudioBatch:
     reflected at both ends, so a frame may start before the utterance and end after it.
     """
 
-    samples: npt.NDArray[Any]  # int16 or float32, contiguous.
-    starts: Integers  # Index in ``samples`` of each utterance's first sample.
+    samples: npt.NDArray[Any]  # (samples,): the audio of all utterances, int16 or float32, contiguous.
+    starts: Integers  # (utterances,): index in ``samples`` of each utterance's first sample.
     lengths: Integers  # (utterances,): number of samples of each utterance.
-    firsts: Integers  # First sample of each utterance's first frame, relative to its start.
+    firsts: Integers  # (utterances,): first sample of the first frame, relative to the start of the utterance.
     rows: Integers  # (utterances + 1,): first feature row of each utterance, and the total number of rows.
-    warps: npt.NDArray[np.int32]  # Index in ``warp_factors`` of each utterance's VTLN factor.
-    warp_factors: tuple[float, ...]
-    seeds: npt.NDArray[np.int32] | None = None  # ``rand_r()`` states for dithering, one for each row.
+    warps: npt.NDArray[np.int32]  # (utterances,): index in ``warp_factors`` of each VTLN factor.
+    warp_factors: tuple[float, ...]  # Different VTLN factors of the batch.
+    seeds: npt.NDArray[np.int32] | None = None  # (rows,): state of ``rand_r()`` for each frame's dithering.
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
         """Return a copy of the batch whose dithering noise starts from ``seeds`` (frames,).
@@ -36,5 +36,5 @@ class AudioBatch:
             AudioError: there are fewer seeds than frames.
         """
         if len(seeds) < self.rows[-1]:
-            raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames: pass one seed for each frame")
+            raise AudioError(f"expected {self.rows[-1]} seeds, one for each frame, not {len(seeds)}")
         return replace(self, seeds=seeds)

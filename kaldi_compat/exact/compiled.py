@@ -15,7 +15,7 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, compute_mixed_radix_tables, compute_split_radix_tables
 from kaldi_compat.native import Structure, get_address
 
-FRAMES_AHEAD = 32  # A stream allocates memory for this number of frames at once, to save allocations.
+FRAMES_AHEAD = 32  # Number of frames for which a stream allocates memory at once, to save time.
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
@@ -72,9 +72,10 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    # The variable keeps the tables alive: if two threads compute the same tables, the cache keeps only one result.
+    # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
+    # one of the results.
     tables = _plan_structure(plan, batch.warp_factors)
-    function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
+    function = native.function("spectral_features", takes_addresses=True)  # Addresses have no type: the caller checks.
     if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError(
             "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"

@@ -48,5 +48,5 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     return out
 
 
-# Decorates a function that convolves signals (..., samples) with a filter (taps,), and adds the C version.
+# Decorator of a function that convolves signals (..., samples) with a filter (taps,). It adds the version in C.
 convolved_in_c = native.twin(_convolve_in_c)

@@ -20,10 +20,10 @@ from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import sum_columns
 from kaldi_compat.native import NATIVE
 
-# Function that takes a number of frames and returns the rand_r() state of the noise of each frame.
+# Function that takes a number of frames and returns the state of rand_r() for the noise of each frame, (frames,).
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
-MIN_ROWS_PER_THREAD = 64  # Computing fewer frames takes less time than starting a thread.
+MIN_ROWS_PER_THREAD = 64  # Smallest number of frames whose computation takes longer than starting a thread.
 
 
 def make_batch(
@@ -52,9 +52,9 @@ def make_batch(
         starts = np.cumsum(sizes) - sizes
     starts = np.array(starts, np.int64)
     if min(starts.min(initial=0), sizes.min(initial=0)) < 0 or (starts + sizes).max(initial=0) > len(audio):
-        raise AudioError(f"an utterance lies outside of the {len(audio)} samples: check its start and length")
+        raise AudioError(f"an utterance extends beyond the {len(audio)} samples: check the starts and lengths")
     counts = count_frames(plan, sizes)
-    # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
+    # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is replaced by 1.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
     factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
     return AudioBatch(
@@ -109,8 +109,10 @@ def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         AudioError: the samples are not real numbers of shape (T,).
     """
     audio = np.asarray(samples)
-    if audio.ndim != 1 or audio.dtype.kind not in "iuf":
-        raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
+    if audio.dtype.kind not in "iuf":
+        raise AudioError(f"samples must be real numbers, not {audio.dtype}: convert them to int16 or float32")
+    if audio.ndim != 1:
+        raise AudioError(f"samples must have the shape (T,), not {audio.shape}: take one channel")
     contiguous = np.ascontiguousarray(audio, np.int16 if audio.dtype == np.int16 else np.float32)
     return contiguous if contiguous.flags.aligned else contiguous.copy()
 
@@ -152,7 +154,7 @@ def compute(
     if threads == 1 or rows < MIN_ROWS_PER_THREAD * threads:
         implementation.compute(plan, batch, 0, rows, out)
         return out
-    from concurrent.futures import ThreadPoolExecutor  # Importing it takes as long as a program's other modules.
+    from concurrent.futures import ThreadPoolExecutor  # Its import takes as long as the other imports of a program.
 
     bounds = [rows * part // threads for part in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
@@ -215,7 +217,7 @@ def compute_row_features(
     leading, width = rows.shape[:-1], rows.shape[-1]
     max_frames = int(count_frames(plan, width))
     if not leading and lengths is None and isinstance(warps, float):
-        # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
+        # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is not used.
         batch = make_chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
         return compute(plan, batch, seeds, threads=threads), None
     count = math.prod(leading)

@@ -55,12 +55,13 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
-    """Compute the FFT of real ``(..., n)`` in double precision, for a power of two: two of ``(..., n / 2 + 1)``.
+    """Compute the FFT of real ``(..., n)`` in double precision, for a power of two ``n``.
 
-    The transforms of even and odd samples are combined, from transforms of one sample up to all of them.
+    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. The transforms of even and odd samples are combined,
+    from transforms of one sample up to all of them.
     """
     n = signal.shape[-1]
-    # The samples come first, so that all frames are computed together.
+    # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frames = np.zeros_like(re), re.shape[1:]
     parts = [x.reshape(-1, *(1 for _ in frames)) for x in compute_directions(n)]
@@ -170,7 +171,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
     turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
-    if size >= 8:  # As in Kaldi, the rotation by an eighth of a turn is a product with the root of 1/2.
+    if size >= 8:  # Kaldi rotates by an eighth of a turn with a product with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)

@@ -24,7 +24,7 @@ EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.floa
 
 LOG_STEP_BITS = 19  # Number of bits of a float's fraction below the top four bits, which select the row of LOG_TABLE.
 LOG_OFFSET = 0x3F330000
-# Pairs of 1 / c and log(c), for a number c near the middle of each of 16 intervals.
+# Pairs of 1 / c and log(c), where c is a number near the middle of each of 16 intervals (glibc's logf).
 LOG_TABLE = """
     0x1.661ec79f8f3bep+0 -0x1.57bf7808caadep-2  0x1.571ed4aaf883dp+0 -0x1.2bef0a7c06ddbp-2
     0x1.49539f0f010bp+0 -0x1.01eae7f513a67p-2  0x1.3c995b0b80385p+0 -0x1.b31d8a68224e9p-3
@@ -60,7 +60,7 @@ def expf(x: npt.ArrayLike) -> Floats:
     """
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
-        # Far outside the range, where the answer is 0 or infinity, the steps must still be small integers.
+        # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
         steps = STEPS_PER_E * np.clip(np.nan_to_num(x), 2 * EXP_UNDERFLOW, 2 * EXP_OVERFLOW).astype(np.float64)
         whole = np.rint(steps)
         r = steps - whole
@@ -95,7 +95,7 @@ def logf(x: npt.ArrayLike) -> Floats:
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
         y = (a0 * (r * r) + (a1 * r + a2)) * (r * r) + (y0 + r)
-        if not all_normal:  # NumPy computes zero, negative numbers, infinity and NaN.
+        if not all_normal:  # NumPy handles zero, negative numbers, infinity and NaN.
             y = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64)))
         result: Floats = y.astype(np.float32)
     return result

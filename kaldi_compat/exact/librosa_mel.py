@@ -12,7 +12,8 @@ from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.options.base import require
 
 F32 = np.float32
-KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel (1 kHz), and logarithmic above.
+KNEE = 15.0  # Position in mel of 1 kHz, up to which Slaney's scale is linear. It is logarithmic above.
+STEP = math.log(6.4) / 27.0  # Logarithm of the ratio of two frequencies above 1 kHz that are 1 mel apart.
 
 
 def slaney_mel(hertz: npt.ArrayLike) -> Floats:

@@ -38,9 +38,9 @@ def inverse_mel_scale(mel: Floats | np.float32) -> Floats:
 class MelBanks:
     """Triangular filters on a power spectrum."""
 
-    # float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
+    # (fft_bins, num_mel_bins), float32. As in Kaldi, the weights of the last FFT bin, at the Nyquist frequency, are 0.
     weights: Floats
-    centers: Floats  # Center frequencies of the filters in Hz, (num_mel_bins,).
+    centers: Floats  # (num_mel_bins,): center frequencies of the filters in Hz.
 
 
 @dataclass(frozen=True)

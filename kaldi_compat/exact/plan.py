@@ -99,9 +99,9 @@ class Plan:
 class MelTable:
     """The mel filters of one VTLN factor."""
 
-    first: tuple[int, ...]  # The FFT bin with each filter's first weight.
-    weights: tuple[Floats, ...]  # The weights of each filter, from this bin on.
-    loudness: Floats  # PLP's factor on each filter's energy.
+    first: tuple[int, ...]  # Index of the first FFT bin of each filter.
+    weights: tuple[Floats, ...]  # Weights of each filter for its first FFT bin and the bins after it.
+    loudness: Floats  # (num_mel_bins,): PLP's factor on each filter's energy, for equal loudness.
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,7 +124,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix = tables.compute_inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
-        compute_mel_table(options, 1.0)  # Raises the errors of the mel options early.
+        compute_mel_table(options, 1.0)  # Raises an error for invalid mel options now, not when audio arrives.
     shared = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
@@ -158,7 +158,7 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     """Return the table of filters with ``weights``, float32 (fft_bins, num_mel_bins), and factors (num_mel_bins,)."""
     used = weights != 0
     first = used.argmax(0)
-    # A filter without weights gets a single weight of zero.
+    # A filter whose weights are all zero gets one weight of zero, so that no filter is empty.
     end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
     bounds = list(zip(first.tolist(), end.tolist(), strict=True))

@@ -16,11 +16,12 @@ from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sums import fused_multiply_add, multiply_matrix_vector
 
 _LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
-_MAX_PANEL = 448  # OpenBLAS adds up to this number of terms before it adds the sum to the result.
+_MAX_PANEL = 448  # Largest number of terms that OpenBLAS adds up before it adds the sum to the result.
 _MAX_SMALL_PRODUCTS = 1_000_000  # Largest number of multiplications for which OpenBLAS uses its small kernels.
-_MIN_SMALL_DEPTH = 32  # The small kernels keep 16 sums per result from this number of terms on.
-_MAX_SMALL_RESULTS = 1200  # Largest number of results of the small kernel for a transposed matrix.
-# The small kernel for two plain matrices keeps 16 sums per result for up to 8 columns after the groups of 16.
+_MIN_SMALL_DEPTH = 32  # Smallest number of terms for which the small kernels keep 16 sums per result.
+_MAX_SMALL_RESULTS = 1200  # Largest number of results for which OpenBLAS uses its small kernel for a transposed matrix.
+# Largest number of columns after the groups of 16 for which the small kernel of two plain matrices keeps 16 sums per
+# result.
 _MAX_SMALL_TAIL = 8
 
 
@@ -88,7 +89,10 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
     if bounds is None:
         bounds = np.array([0, len(a)])
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
-        raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
+        raise ValueError(
+            f"cannot multiply the shape {a.shape} by the transpose of {b.shape} with the bounds {bounds}: the numbers "
+            "of columns must be equal, and the bounds must increase within the rows"
+        )
     max_results = min(_MAX_SMALL_RESULTS, _MAX_SMALL_PRODUCTS // max(a.shape[1], 1))
     return _multiply_ragged(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL)
 
@@ -110,7 +114,10 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
     (rows, columns), count = matrix.shape, len(vectors)
     start = (rows,) if onto is None else onto.shape
     if vectors.shape != (count, columns) or start != (rows,):
-        raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {start}")
+        raise ValueError(
+            f"cannot multiply a matrix of shape {matrix.shape} by vectors of shape {vectors.shape} and add the result "
+            f"to the shape {start}: check the numbers of rows and columns"
+        )
     return _multiply_ragged(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
 
 
@@ -132,7 +139,7 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
-        raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
+        raise ValueError(f"cannot multiply the shape {a.shape} by {b.shape}: {depth} columns need {depth} rows")
     is_small, tail = rows * depth * width <= _MAX_SMALL_PRODUCTS, width % _LANES
     panel = max(depth, 1) if is_small else _MAX_PANEL
     small = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
@@ -194,6 +201,6 @@ def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
         pairs = pairs[..., ::2] + pairs[..., 1::2]
         folded = folded[..., :half] + folded[..., half:]
     product = pairs[..., 0]
-    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # The rows and columns after the last groups of four.
+    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # Rows and columns after the last groups of four.
     product[corner] = folded[..., 0][corner]
     return product

@@ -19,12 +19,12 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
-SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that seeds it.
+SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw of rand() that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
-_STEPS = 6  # Number of steps in two draws. rand_r() takes three steps for each draw.
-_LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
-_BLOCK = 992  # Numbers computed together, 32 times _LAG. The cost per number is lowest around a thousand.
+_STEPS = 6  # Number of these steps in two draws of rand_r(), which takes three steps for each draw.
+_LAG, _SHORT_LAG = 31, 3  # glibc's rand() computes r[i] = r[i - 3] + r[i - 31] modulo 2^32.
+_BLOCK = 992  # Count of draws that are computed together: 32 times _LAG. A count near 1000 is the fastest.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 
@@ -44,7 +44,7 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
 def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
     word = seed % 2**32 or 1
-    # glibc's words are signed, and the remainder of C has the sign of the dividend.
+    # glibc's words are signed, and C's remainder has the sign of the dividend, as the result of np.fmod has.
     word = word - 2**32 if word >= 2**31 else word
     state = [word]
     for _ in range(_LAG - 1):
@@ -55,7 +55,7 @@ def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     return np.roll(np.array(state, np.int64).astype(np.uint32), -_SHORT_LAG)
 
 
-# Examples of valid generators, for errors.
+# Examples of valid generators that error messages show.
 NUMPY_GENERATOR = "numpy.random.default_rng(5)"
 TORCH_GENERATOR = "torch.Generator().manual_seed(5)"
 
@@ -95,7 +95,7 @@ class KaldiRandom:
 
     def __init__(self, seed: int = 1) -> None:
         self.seed = seed
-        # The first draw computes the state, which takes longer than the features of a short utterance.
+        # The first draw computes the state, because that takes longer than the features of a short utterance.
         self._state, self._ready = np.empty(0, np.uint32), np.empty(0, np.int32)
 
     def __repr__(self) -> str:

@@ -19,9 +19,9 @@ from kaldi_compat.native import Structure
 
 F32 = np.float32
 MAX_RATE = 1e9  # Upper bound of sampling rates in Hz.
-MAX_VECTOR_BYTES = 64  # Size of a vector of the widest instruction set (AVX-512).
-BLOCK_SAMPLES = 8192  # NumPy computes this number of output samples at once, which bounds its memory.
-MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They take 16 MiB.
+MAX_VECTOR_BYTES = 64  # Size in bytes of a vector of the widest instruction set (AVX-512).
+BLOCK_SAMPLES = 8192  # Number of output samples that NumPy computes at once. The limit bounds its memory.
+MAX_WEIGHTS = 1 << 22  # Largest number of float32 weights in the filters for a pair of rates. They take 16 MiB.
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Filters:
 
     period: int  # Number of input samples in a period.
     first: tuple[int, ...]  # First input sample of each filter, relative to the period's start.
-    weights: tuple[Floats, ...]  # The filters, which may differ in length by one.
+    weights: tuple[Floats, ...]  # Weights (taps,) of each filter. The numbers of taps may differ by one.
 
     def find_first(self, output: int) -> int:
         """Return the first input sample of the filter of an output sample."""
@@ -59,7 +59,7 @@ class Filters:
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 
-@functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen rates repeatedly.
+@functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen pairs of rates again and again.
 def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
     """Return the filters that convert between two sampling rates.
 
@@ -95,10 +95,10 @@ class PeriodFilters:
 
     period: int  # Number of input samples in a period.
     phases: int  # Number of output samples in a period. Each output sample has its own filter.
-    first: int  # First input sample of the first filter, relative to the start of the period: 0 or less.
+    first: int  # First input sample of the first filter, relative to the start of the period. It is 0 or negative.
     reach: int  # Number of input samples from ``first`` to the end of the last filter.
     starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``.
-    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero.
+    weights: Any  # ``(phases, taps)``: weights of the filters. A zero follows the weights of a shorter filter.
 
     @classmethod
     def from_filters(cls, filters: Filters) -> PeriodFilters:
@@ -126,7 +126,7 @@ def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
 
 def divide_rounding_up(count: Any, by: int) -> Any:
     """Return a quotient of positive numbers, rounded up."""
-    return (count + by - 1) // by  # ONNX rounds quotients of negative numbers up, so -(-count // by) would be wrong.
+    return (count + by - 1) // by  # ONNX rounds negative quotients up, so -(-count // by) would be wrong.
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
@@ -214,7 +214,7 @@ def _resample_by_phase(
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
-        raise ValueError("samples must be int16 or float32 of shape (T,)")
+        raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():

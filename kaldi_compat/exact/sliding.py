@@ -15,7 +15,7 @@ from kaldi_compat.exact.arrays import Doubles
 
 Indices = npt.NDArray[np.intp]
 
-_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances (SlidingWindowCmnInternal).
+_MIN_VARIANCE = 1e-10  # Lower bound on variances in Kaldi's SlidingWindowCmnInternal.
 
 
 def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
@@ -68,7 +68,8 @@ def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     total = product + c
     part = total - product
     correction = (product - (total - part)) + (c - part) + error
-    # Adding zero would remove the sign of a negative zero. Infinite numbers have no correction.
+    # A correction of zero is not added, because the sum would lose the sign of a negative zero. Infinity minus infinity
+    # gives a correction of NaN, which is not added either.
     result: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)
     return result
 

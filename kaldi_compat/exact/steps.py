@@ -20,7 +20,7 @@ from kaldi_compat.exact.sums import compute_plain_sum, dot, multiply_matrix_vect
 
 F32 = np.float32
 EPSILON = np.finfo(F32).eps
-BLOCK = 256  # Number of frames computed at once, so that the arrays fit in the second-level cache.
+BLOCK = 256  # Number of frames that are computed at once. Their arrays fit into the second-level cache.
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
@@ -80,7 +80,7 @@ def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
 
 
 def _maximum(x: Floats, minimum: np.float32) -> Floats:
-    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN.
+    return np.where(x < minimum, minimum, x)  # Like std::max of C++, this keeps NaN.
 
 
 def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
@@ -218,6 +218,6 @@ def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Replace C0 by the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0.
+        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK scales C0 like the other coefficients.
     higher = cepstra[:, 1:]
     return np.concatenate((higher, first[:, None]) if plan.htk_compat else (first[:, None], higher), -1)

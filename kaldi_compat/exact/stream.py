@@ -17,7 +17,7 @@ from kaldi_compat.exact.plan import Plan
 
 # Number of items or frames: an int for one stream, an array (slots,) for several streams.
 Count = Any
-SPACE = 8192  # Initial number of samples in the buffer of a stream.
+SPACE = 8192  # Number of samples for which a stream allocates its buffer at first.
 
 
 def maximum(count: Count, low: Count) -> Count:
@@ -42,7 +42,7 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
         struct.error: an item is not a number.
         OverflowError: a number is infinite in single precision.
     """
-    if len(numbers) > SPACE:  # The call below copies the numbers to a tuple, so they are written in parts.
+    if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in parts bounds its size.
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
@@ -106,12 +106,12 @@ class AudioFlow(WindowFlow):
     _size: int
     _shift: int
     _snip_edges: bool
-    _first: int  # First sample of the first frame. It may be negative without snip_edges.
+    _first: int  # Index of the first frame's first sample. It may be negative if snip_edges is False.
 
     def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
-        # Samples that complete the first frame. Without snip_edges, more samples decide whether it exists.
+        # Number of samples that complete the first frame. Without snip_edges, shorter audio may have no frame at all.
         self._needed = size if snip_edges else max(self._first + size, shift - shift // 2)
 
     def _count_frames(self, end: Count) -> Count:
@@ -122,7 +122,7 @@ class AudioFlow(WindowFlow):
 
     def _find_oldest_needed(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
-        # The reflection at the end needs up to one frame of past audio.
+        # At the end of the audio, the reflection needs the samples of up to one past frame.
         return start if self._snip_edges else maximum(minimum(start, end - self._size), 0)
 
 
@@ -232,7 +232,7 @@ class ChunkStream(AudioFlow):
         self._seeds = seeds
         features = self._compute_frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # Samples are discarded rarely, because the rest is copied.
+        if history.end - history.start > SPACE // 2:  # Discarding copies the remaining samples, so it is rare.
             history.keep_from(self._find_oldest_needed(self.done, history.end), False)
         return features
 

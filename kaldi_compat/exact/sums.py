@@ -16,8 +16,8 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
-_BLOCK_COLUMNS = 4096  # `sgemv` adds the sum of this number of columns to the result at once.
-_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Largest number of rows of the kernels for matrices of four or eight columns.
+_BLOCK_COLUMNS = 4096  # Number of columns whose sum `sgemv` adds to the result at once.
+_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Largest number of rows for OpenBLAS's kernels for four or eight columns.
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
@@ -56,7 +56,7 @@ def dot(x: Floats, y: Floats) -> Floats:
         remainder += x[..., i] * y[..., i]
     if not halves:
         return remainder.astype(np.float32)
-    # Four vectors of 16 sums, or of 8 sums for a last half of a block.
+    # OpenBLAS adds blocks of 64 terms to four vectors of 16 sums, and a last half block to four vectors of 8 sums.
     sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
     for start in range(0, whole, 64):
         block = (..., slice(start, start + 64))
@@ -129,7 +129,7 @@ def compute_plain_sum(x: Floats) -> Floats:
     Kaldi computes the sum as a dot product with a single 1 that is read with a stride of 0.
     """
     n = x.shape[-1]
-    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # Pairs are added in float32, and their sums in double.
+    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # OpenBLAS adds pairs in float32, and the sums of pairs in double.
     zero = np.zeros((*x.shape[:-1], 1))
     terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
     result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
@@ -219,7 +219,7 @@ def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: 
     total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
     for begin in range(0, whole, _BLOCK_COLUMNS):
         end = min(begin + _BLOCK_COLUMNS, whole)
-        # With eight accumulators, an odd group of four columns comes first.
+        # If eight columns are added at once, an odd group of four columns is added first.
         first = begin + (end - begin) % accumulators
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
         for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:

@@ -32,7 +32,7 @@ def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Fl
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
     shapes: dict[str, Callable[[float], float]] = {
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
-        # Kaldi lacks this periodic window, which torch has.
+        # torch's periodic Hann window, which Kaldi lacks.
         "hann": lambda i: 0.5 - 0.5 * math.cos(2 * math.pi / size * i),
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
@@ -65,7 +65,7 @@ def compute_inverse_dft(rows: int, columns: int) -> Floats:
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
     for i in range(rows):
-        # The angles are products of float32 numbers. Their cosine is computed in double precision.
+        # As in Kaldi, the angles are products of float32 numbers, and their cosines are computed in double precision.
         cosines = [math.cos(angle * F32(i) * F32(j)) for j in range(columns)]
         matrix[i] = [scale, *(2.0 * scale * c for c in cosines[1:-1]), scale * cosines[-1]]
     return matrix

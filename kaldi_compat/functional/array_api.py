@@ -34,7 +34,7 @@ def get_namespace(x: object) -> Any:
     if isinstance(x, np.ndarray):
         return np
     if hasattr(x, "dtype"):
-        import torch  # A tensor can only exist if torch has been imported.
+        import torch  # The import is fast for a tensor, because a tensor exists only if torch has been imported.
 
         if isinstance(x, torch.Tensor):
             return torch
@@ -69,7 +69,7 @@ def detect_tracing(x: Any) -> Tracing:
     import torch as torch_module  # The import is fast, because x is a tensor.
 
     torch: Any = torch_module
-    # Before torch 2.3, its compiler does not say whether it is compiling, and modules then compute eagerly only.
+    # torch before 2.3 has no is_compiling. There, torch.compile calls the modules eagerly, so nothing is recorded.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
     followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
@@ -97,7 +97,7 @@ def is_exported(torch: Any) -> bool:
 
 
 def refuse_export(x: Any, reason: str) -> None:
-    """Raise an OptionError with this message if ``x`` is a tensor and a model is being exported or traced."""
+    """Raise an OptionError with the message ``reason`` if ``x`` is a tensor and a model is exported or traced."""
     if not isinstance(x, np.ndarray):
         import torch  # The import is fast, because x is a tensor.
 
@@ -125,7 +125,7 @@ def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
     import torch as torch_module  # The import is fast, because the compiler has imported torch.
 
     torch: Any = torch_module
-    # torch.jit.trace refuses functions of torch._dynamo.
+    # torch.jit.trace refuses functions of torch._dynamo, such as the result of torch.compiler.disable.
     return function if torch.jit.is_tracing() else torch.compiler.disable(function)
 
 
@@ -213,7 +213,7 @@ def convert_like(values: Any, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
     elif isinstance(values, get_namespace(like).Tensor):
-        converted = values.to(like.device)  # In a traced model, as_tensor would make a constant.
+        converted = values.to(like.device)  # as_tensor would record the values as a constant of a traced model.
     else:
         # An array from a file may be read-only, which a tensor cannot be, so it is copied.
         copied = values.copy() if isinstance(values, np.ndarray) else values
@@ -229,7 +229,7 @@ def take_frames(x: Array, index: Array) -> Array:
     elif isinstance(x, np.ndarray):
         selected = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
     else:
-        # take_along_dim would make constants of a traced model's sizes.
+        # take_along_dim would record the sizes of the example input as constants of a traced model.
         selected = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
     return selected
 
@@ -251,14 +251,15 @@ def matmul(a: Array, b: Array) -> Array:
 def keeps_precision(x: Any) -> bool:
     """Return True if matrix products on ``x`` are certainly computed in its precision."""
     torch = get_namespace(x)
-    # The runtime of an ONNX graph decides its precision, and WebGPU has no float64.
+    # Float64 does not help in an ONNX graph: its runtime chooses the precision of products, and WebGPU lacks float64.
     if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
         return True
     if x.device.type != "cpu" or ask_compiler(torch, "is_compiling"):
         return False
     if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
-    # Since torch 2.9, reading the older setting fails after the newer setting was used, which reflects the older.
+    # Since torch 2.9, reading the older setting fails if the user has set the newer one, which also shows the value of
+    # the older one. So the newer setting is read where it exists.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if setting is None:
         return bool(torch.get_float32_matmul_precision() == "highest")

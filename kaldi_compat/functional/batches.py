@@ -22,7 +22,7 @@ from kaldi_compat.functional.array_api import (
 def check_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError
 ) -> Any | None:
-    """Check the lengths of a padded batch against it.
+    """Check the lengths of a padded batch against the shape of the batch.
 
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
@@ -40,7 +40,7 @@ def check_lengths(
     if lengths is None:
         return None
     xp = get_namespace(batch)
-    # Only tensors have this attribute, but torch's compiler reports the attribute for arrays as well.
+    # Only tensors have the attribute is_meta, but torch's compiler reports it for arrays as well.
     if not isinstance(lengths, np.ndarray) and hasattr(lengths, "is_meta"):
         are_integers = check_plain(lengths, error) in "iu"
         if lengths.is_meta and not getattr(batch, "is_meta", False):
@@ -50,7 +50,7 @@ def check_lengths(
             lengths = np.asarray(lengths)
         except (TypeError, ValueError, RuntimeError):
             raise error("lengths must be integers, one for each row of the batch") from None
-        # An empty list has no type of its own.
+        # NumPy converts an empty list to an array of floats.
         are_integers = lengths.dtype.kind in "iu" or lengths.size == 0
     if not are_integers:
         raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
@@ -70,7 +70,7 @@ def check_lengths(
     if is_readable and 0 not in lengths.shape:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
-            raise error(f"lengths from {shortest} to {longest} must be from 0 to {batch.shape[axis]}")
+            raise error(f"lengths must be from 0 to {batch.shape[axis]}, not from {shortest} to {longest}")
     return convert_like(lengths.astype(np.int64), batch) if isinstance(lengths, np.ndarray) else lengths
 
 

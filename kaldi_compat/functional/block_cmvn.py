@@ -17,8 +17,10 @@ def _compute_statistics_in_c(
 ) -> Doubles:
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
-    if total.shape != shape or (weights is not None and weights.shape != (len(x),)):
-        raise ValueError(f"statistics must have the shape {shape}, and weights {(len(x),)}")
+    if total.shape != shape:
+        raise ValueError(f"onto must have the shape {shape}, not {total.shape}")
+    if weights is not None and weights.shape != (len(x),):
+        raise ValueError(f"weights must have the shape {(len(x),)}, not {weights.shape}: pass one for each frame")
     factors = None if weights is None else np.ascontiguousarray(weights, np.float32)
     native.function("ragged_stats")(*make_c_arguments(x, bounds), factors, total)
     return total

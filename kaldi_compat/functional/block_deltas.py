@@ -15,7 +15,7 @@ from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
 from kaldi_compat.functional.deltas import Filter, compute_delta_filters, compute_shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
-_cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # Saves 20 us for each utterance.
+_cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # The cache saves 20 us per utterance.
 
 
 def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:

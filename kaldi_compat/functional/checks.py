@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # One VTLN factor, or one for each utterance.
 Warps = float | tuple[float, ...]
 
-MAX_INTEGER = 1 << 16  # Largest integer of 16-bit audio, with room for the sum of two signals.
+MAX_INTEGER = 1 << 16  # Larger integers are not 16-bit audio. The limit leaves room for the sum of two signals.
 _warned: set[str] = set()
 
 
@@ -54,9 +54,11 @@ def check_samples(samples: Any) -> None:
         AudioError: the samples are 8-bit or unsigned integers, are not plain real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
-    if samples.ndim < 1 or kind not in "iuf":
+    if kind not in "iuf":
+        raise AudioError(f"samples must be real numbers, not {samples.dtype}: convert them to int16 or float32")
+    if samples.ndim < 1:
         raise AudioError(
-            f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
+            "samples must have the shape (T,) or (B, T), but are a single number: pass an array of samples"
         )
     if kind == "u" or samples.dtype.itemsize == 1:
         dtype = str(samples.dtype).removeprefix("torch.")
@@ -64,7 +66,7 @@ def check_samples(samples: Any) -> None:
         raise AudioError(f"samples must be int16 or floating point, not {dtype}: {conversion} (see {WRONG_NUMBERS})")
 
 
-# Conversions of integers to audio on Kaldi's scale. A WAV file of 8 bits per sample is unsigned: silence is 128.
+# Advice that converts 8-bit integers to Kaldi's scale. The samples of 8-bit WAV files are unsigned: silence is 128.
 _CONVERSIONS = {
     "uint8": "for 8-bit audio, pass (samples.astype('int16') - 128) * 256, or in torch (samples.short() - 128) * 256",
     "int8": "for 8-bit audio, pass samples.astype('int16') * 256, or in torch samples.short() * 256",
@@ -104,7 +106,9 @@ def name_conversion(samples: Any, *, to_tensor: bool) -> str:
 def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
     """Return the error for a chunk of a stream that is not a tensor, or not an array ``(T,)``."""
     if isinstance(chunk, np.ndarray) and not expects_tensor:
-        return AudioError(f"a chunk must be an array (T,), not {chunk.shape}: make a stream for each utterance")
+        return AudioError(
+            f"a chunk must be an array (T,), not an array of shape {chunk.shape}: make a stream for each utterance"
+        )
     kind, convert = "a tensor" if expects_tensor else "an array (T,)", name_conversion(chunk, to_tensor=expects_tensor)
     return AudioError(f"a chunk must be {kind}, not {type(chunk).__name__}: convert it with {convert}")
 
@@ -161,7 +165,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     return tuple(factors.ravel().tolist())
 
 
-# Iterables that are not lists of utterances, even if they are empty.
+# Iterables that are refused as a list of utterances, even if they are empty.
 _NO_LISTS = (str, bytes, bytearray, memoryview, Mapping)
 
 
@@ -182,7 +186,7 @@ def check_list(
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
-    is_one = is_one or getattr(items, "dtype", "O") != "O"  # A series of pandas may hold arrays, which are objects.
+    is_one = is_one or getattr(items, "dtype", "O") != "O"  # A pandas Series of objects may hold arrays.
     utterances = [items] if is_one else list(items)
     what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
@@ -194,12 +198,12 @@ def check_list(
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:
-        raise error(f"lengths describe a padded batch: pass none for a list, whose {what}s have their own lengths")
+        raise error(f"lengths describe a padded batch: omit them for a list, whose {what}s have their own lengths")
     return utterances
 
 
 class CheckedAudio(NamedTuple):
-    """Checked audio."""
+    """Audio that has been checked, with its lengths and VTLN factors."""
 
     samples: Any  # (T,) or (B, T): an array or a tensor.
     lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
@@ -223,7 +227,8 @@ class AudioFeature:
     options: Any
     size: int
     _warns_of_scale = True
-    _scale_is_known = False  # True if the last checked audio was audible.
+    # True if the last checked audio was not silent. Tensors on a GPU are then not read, because that waits for the GPU.
+    _scale_is_known = False
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
@@ -334,7 +339,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
             return is_known
         samples = samples.detach()
         if samples.device.type == "cpu" and samples.dtype in (torch.float32, torch.float64):
-            samples = samples.numpy(force=True)  # NumPy reads a number in a third of torch's time.
+            samples = samples.numpy(force=True)  # NumPy reads a sample in a third of the time that torch takes.
     is_floating = samples.dtype.kind == "f" if isinstance(samples, np.ndarray) else samples.is_floating_point()
     if 0 in samples.shape or not (is_floating or samples.dtype.itemsize > 2):
         return False
@@ -371,7 +376,7 @@ def warn_user_once(reason: str, message: str) -> None:
 def warn_user(message: str) -> None:
     """Warn at the line of the caller outside torch and this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name.
+    ours = ("kaldi_compat", "torch", "")  # "" is code without a module name, which torch generates.
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

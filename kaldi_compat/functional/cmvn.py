@@ -72,7 +72,7 @@ def cmvn_statistics(
                 "pass one weight for each frame"
             )
         features = xp.where(counted != 0, features, full((), 0.0, features))
-    # As in Kaldi, terms are rounded to the precision of the features, and added in double precision.
+    # As in Kaldi, weighted numbers are rounded to the precision of the features, and added in double precision.
     uncounted = full(tuple(counted.shape), 0.0, counted)
     rows: list[Any] = []
     for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
@@ -165,7 +165,7 @@ def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any
     xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
-        # Kaldi rounds the reciprocal to float before it multiplies.
+        # Kaldi rounds the reciprocal of the count to single precision before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
         # Kaldi adds the product to zero, which turns -0.0 into 0.0.
         return None, astype(float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
@@ -218,7 +218,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())
         raise FeatureError(
-            f"too little to normalize by: the CMVN statistics count {least:g} frames, but must count at least 1"
+            f"the CMVN statistics count {least:g} frames, but must count at least 1: compute them from more frames"
         )
 
 
@@ -374,8 +374,8 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
     xp = get_namespace(features)
     size = end - start
 
-    # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps these sums small, so the
-    # variance, which does not depend on an offset, loses no digits.
+    # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps the sums small, so that
+    # the variance, which does not depend on an offset, keeps its precision.
     wide = float64(features)
     origin = wide[..., :1, :]
     centered = wide - origin

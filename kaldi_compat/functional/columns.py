@@ -24,7 +24,7 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     [[0.0, 0.0], [0.0, 1.0], [7.0, 7.0]]
     """
     firsts = range(-options.left_context, options.right_context + 1)
-    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Fails here before lists for a huge context take memory.
+    np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Raises MemoryError before a huge context fills memory.
     return filter_block(x, bounds, [()] * len(firsts), firsts)
 
 

@@ -88,7 +88,7 @@ def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
         added = fused_multiply_add(np.float32(weight), frames, total)
-    elif detect_tracing(frames).to_onnx:  # WebGPU has no float64.
+    elif detect_tracing(frames).to_onnx:  # An ONNX graph stays in float32, because WebGPU has no float64.
         added = total + weight * frames
     else:
         added = astype(total + weight * float64(frames), total.dtype)

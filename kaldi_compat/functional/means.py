@@ -14,8 +14,10 @@ from kaldi_compat.functional.blocks import make_c_arguments
 
 
 def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
-    if weighted.shape != weights.shape or min(left, right) < -1:
-        raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
+    if weighted.shape != weights.shape:
+        raise ValueError(f"weighted must have the shape of weights, {weights.shape}, not {weighted.shape}")
+    if min(left, right) < -1:
+        raise ValueError(f"left and right must be at least -1, not {left} and {right}")
     if weights.dtype != np.float32:
         return NotImplemented
     column, _, count, _ = make_c_arguments(np.ascontiguousarray(weights)[:, None], bounds)

@@ -29,7 +29,7 @@ from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, Utt
 
 __all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
-# A column counts as constant if its standard deviation is below this share of the mean, which is rounding error.
+# A column counts as constant if its standard deviation is at most this fraction of its mean, and thus a rounding error.
 CONSTANT = 2.0**-18
 
 
@@ -63,7 +63,8 @@ def utterance_cmvn(
     lengths = check_features(features, lengths)
     options = make_options("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = get_namespace(features)
-    # NumPy adds frames one by one, which needs double precision. torch adds pairs, also on devices without doubles.
+    # NumPy adds frames one by one, which needs double precision. torch adds in pairs, for which single precision
+    # suffices, and runs on devices without double precision.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
     # The count is an array even without lengths, because it is a symbol in a traced model.
     count: Any = full((), 0.0, wide) + features.shape[-2]

@@ -77,14 +77,14 @@ class OnlineCmvn:
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._seen = self._no_statistics  # Statistics of the speaker's frames so far.
+        self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
-        self._speaker = self._seen  # Statistics of earlier utterances.
-        self._sums = self._no_sums  # Sums and sums of squares of the frames in the window.
-        self._recent = self._no_frames  # The frames in the window.
+        self._speaker = self._seen  # Statistics of the speaker's earlier utterances, (2, dim + 1).
+        self._sums = self._no_sums  # Sums and sums of squares of the frames in the window, (2, dim).
+        self._recent = self._no_frames  # The frames in the window, (frames, dim).
 
     def __call__(self, features: Floats) -> Floats:
         """Normalize the next frames of the utterance.
@@ -146,7 +146,7 @@ class OnlineCmvn:
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
-            return NotImplemented  # NumPy raises an error, warns, or returns the features unchanged.
+            return NotImplemented  # NumPy then raises an error, warns, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
         is_odd = native.function("online_cmvn")(
@@ -198,7 +198,7 @@ class OnlineCmvn:
         The frames are added in Kaldi's order.
         """
         size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
-        steps = np.zeros((frames, 2, 2, dim))  # Terms that enter the window of each frame, and terms that leave it.
+        steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
         steps[:, 0] = self._make_terms(x[known:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)

@@ -24,12 +24,12 @@ from kaldi_compat.options.postprocessing import ReverberationOptions
 
 __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 
-# Reflections within these times in seconds around the peak of the impulse response count as direct speech, as in
-# Kaldi's wav-reverberate.
+# Time in seconds before the peak of the impulse response at which direct speech begins (Kaldi: wav-reverberate).
 EARLY_BEFORE_PEAK = 0.001
+# Time in seconds after the peak up to which reflections count as direct speech (Kaldi: wav-reverberate).
 EARLY_AFTER_PEAK = 0.05
 SAMPLES_LIMIT = 2**31  # Audio must have fewer samples, because Kaldi counts samples in 32-bit integers.
-MIN_SNR = -3000.0  # In dB. A lower ratio makes the power of the noise overflow a double.
+MIN_SNR = -3000.0  # Signal-to-noise ratio in dB. With a lower ratio, the power of the noise overflows a double.
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = get_namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    n = choose_fft_points(taps.shape[0])  # The rounding depends on this number: see multiply_packed_spectra.
+    n = choose_fft_points(taps.shape[0])  # Kaldi's number of points, on which the rounding depends.
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 
@@ -102,7 +102,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
     out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(filled), _compute_spectrum(cut)))
 
-    # The tail of a block, shorter than a step, overlaps the start of the next block.
+    # The tail of a block overlaps the start of the next block, to which it is added.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
     heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
     following = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
@@ -115,7 +115,8 @@ def compute_power(signal: Array) -> Array:
     """Compute the mean square: ``(..., samples)`` -> ``(..., 1)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # The sum is rounded as by Kaldi's BLAS, because its rounding decides the last digit of the samples.
+        # Squares are added in the order of Kaldi's BLAS, because the rounding of the sum changes the samples' last
+        # digit.
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
@@ -155,7 +156,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
-        raise AudioError(f"a noise starts at {noise.start_time:g} s, before the signal: start it at 0 s or later")
+        raise AudioError(f"a noise starts at {noise.start_time:g} s, before the signal: let it start at 0 s or later")
     if not noise.snr > MIN_SNR:
         raise AudioError(f"a noise has a signal-to-noise ratio of {noise.snr:g} dB: choose more than {MIN_SNR:g} dB")
     offset = int(min(start, signal.shape[-1]))
@@ -247,7 +248,7 @@ def reverberate(
             )
         num_samples = int(length)
     else:
-        # Kaldi counts in single precision, which drops or repeats a sample of audio of more than 2**24 samples.
+        # Kaldi computes this number in single precision, so it may drop or repeat samples of audio above 2**24 samples.
         num_samples = int(np.float32(samples if options.shift_output else samples + taps - 1))
     if num_samples <= samples:
         return signal[..., shift : shift + num_samples]

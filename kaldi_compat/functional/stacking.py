@@ -102,7 +102,8 @@ def stack_frames(
         return full((*batch, 0, options.size * dim), 0.0, features)
     filled = full((*batch, options.size - 1, dim), 0.0, features)
     whole = xp.concatenate((zero_past(features, lengths), filled), -2)
-    # By index: exporters cannot tell that a length rounded up to stacks fits the shape of the stacks.
+    # Frames are selected by index, because exporters cannot prove that a rounded-up length is a multiple of the stack
+    # size.
     stacks = (frames + options.size - 1) // options.size
     index = arange(0, stacks, features)[:, None] * options.size + arange(0, options.size, features)
     stacked: Array = take_frames(whole, index.reshape(-1)).reshape(*batch, stacks, options.size * dim)
@@ -148,7 +149,8 @@ def pad_frames(
     if lengths is not None:
         inside = mask_frames(lengths, features)[..., None]
         features = xp.where(inside, features, full((), options.value, features))
-    # A fixed length is a slice of a longer array, because its size must not depend on a traced model's input.
+    # For a fixed length, slice a longer array, because a traced model must not depend on the length of its example
+    # input.
     added = options.length if options.length else count_padded_frames(frames, options) - frames
     padded = xp.concatenate((features, full((*batch, added, dim), options.value, features)), -2)
     result: Array = padded[..., : options.length, :] if options.length else padded

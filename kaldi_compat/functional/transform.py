@@ -103,7 +103,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     _check_matrices(a, b)
     rows, columns = b.shape[-2], a.shape[-1]
     if rows == 0 or columns == 0:
-        raise FeatureError("a transform must not be an empty matrix")
+        raise FeatureError("a transform must not be an empty matrix: check the file that it was read from")
     if columns not in (rows, rows + 1):
         raise FeatureError(
             f"a transform with {columns} columns cannot follow one with {rows} rows: check the order of the transforms"

@@ -37,13 +37,13 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Arr
         frames: (..., 1): number of valid frames.
     """
     xp = get_namespace(log_energy)
-    real = choose_precision(log_energy)  # Kaldi's rounding decides if an energy is equal to the threshold.
+    real = choose_precision(log_energy)  # Kaldi's rounding decides whether an energy is above the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
         total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
-    if scale := float(real(options.vad_energy_mean_scale)):  # A scale of zero must ignore infinite energies.
+    if scale := float(real(options.vad_energy_mean_scale)):  # For a scale of 0, infinite energies would give NaN.
         mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
@@ -117,10 +117,11 @@ def select_voiced(features: Array, voiced: Array) -> Array:
     """
     if len(features) != len(voiced):
         raise FeatureError(
-            f"{len(features)} frames of features, but {len(voiced)} of voice activity: compute both from the same audio"
+            f"the features have {len(features)} frames, but the voice activity has {len(voiced)}: compute both from "
+            "the same audio"
         )
     if not bool(((voiced == 0) | (voiced == 1)).all()):
-        raise FeatureError("voice activity must be 0 or 1 for each frame")
+        raise FeatureError("voice activity must be 0 or 1 for each frame: convert it, or compute it with compute_vad")
     if not bool((voiced == 1).any()):
         raise FeatureError("no frames were judged voiced: lower the energy threshold, or leave out the utterance")
     chosen: Array = features[voiced == 1]

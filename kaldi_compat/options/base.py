@@ -40,7 +40,7 @@ else:  # Python 3.10 lacks this function, which has no effect at run time.
 Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
+MAX_FLOAT_BITS = 1023  # Integers of more bits are refused, because they may be infinite in double precision.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
@@ -85,7 +85,8 @@ class OptionsDocumentation:
 
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         options = getattr(owner, "Options", owner)
-        # The dataclass decorator reads the docstring before it sets __match_args__, and does not need the list.
+        # The dataclass decorator reads the docstring before it sets __match_args__. Listing the options would take
+        # time.
         if self.text is None or "__match_args__" not in vars(options):
             return self.text
         from kaldi_compat.options.describe import format_documentation
@@ -102,7 +103,7 @@ class BaseOptions:
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    __signature__ = ConstructorSignature()  # Signature of the dataclass's constructor, not of __new__.
+    __signature__ = ConstructorSignature()  # Without it, help() would show the signature of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -111,11 +112,11 @@ class BaseOptions:
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
-        # A dataclass without a docstring computes its signature to make one, which takes time.
+        # For a class without a docstring, the dataclass decorator would make one from the signature, which takes time.
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
         for field in dataclasses.fields(cls):
-            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Inherited options were checked.
+            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Checked in the base class.
                 continue
             if "option" not in field.metadata or type(field.default) not in TYPE_NAMES:
                 raise OptionError(
@@ -192,7 +193,7 @@ def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
 
 def find_nearest_name(name: str, names: Iterable[str]) -> str:
     """Return the name in ``names`` that is most similar to ``name``, or "" if no name is similar."""
-    import difflib  # Slow to import, and only mistakes need it.
+    import difflib  # Importing difflib is slow, and only error messages need it.
 
     near = difflib.get_close_matches(name, list(names), n=1)
     return near[0] if near else ""
@@ -236,7 +237,9 @@ def convert_number(name: str, value: Any) -> float:
     try:
         if not isinstance(value, str | bytes):
             return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise OptionError(f"{name} must be a number below 1.8e308, not {quote_value(value)}") from None
+    except (TypeError, ValueError):
         pass
     raise OptionError(f"{name} must be a number, not {quote_value(value)}")
 

@@ -26,7 +26,7 @@ from kaldi_compat.options.declaration import OptionInfo, Scalar, get_info
 
 OptionsType = TypeVar("OptionsType")
 
-MAX_SHOWN_CHARACTERS = 60  # Error messages shorten longer values, so that they stay readable.
+MAX_SHOWN_CHARACTERS = 60  # Error messages cut off a value after this number of characters.
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.
@@ -108,14 +108,15 @@ def parse_integer(text: str) -> int | None:
     """Parse a 32-bit integer. Return None for other strings."""
     match = INTEGER.fullmatch(text)
     if match is None or len(match["digits"]) > len(str(INT32.stop)):
-        return None  # Python cannot convert strings of more than 4,300 digits.
+        return None  # int() would raise a ValueError for strings of more than 4,300 digits.
     number = int(match["sign"] + match["digits"])
     return number if number in INT32 else None
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
     """Parse a number as C++ does. Return None for other strings and for magnitudes of ``end`` or more."""
-    if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):  # inf and nan are allowed.
+    # Infinity and NaN are allowed. No other number contains an "n".
+    if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):
         return None
     return float(text)
 
@@ -134,7 +135,8 @@ def _make_flags(options: type[Any]) -> dict[str, Flag]:
     return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
 
 
-# The cache saves time if a program runs many times in one process. mypy considers classes unhashable.
+# The cache saves time if a program runs many times in one process. mypy needs the cast, because it considers classes
+# unhashable.
 get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_make_flags))
 
 
@@ -164,7 +166,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     """
     name, equals, value = argument[2:].partition("=")
     if not name:
-        raise UsageError(f"{argument}: an option without a name: expected --name=value")
+        raise UsageError(f"{argument}: the option has no name: write it as --name=value")
     if split_words(name) != [name]:
         parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
@@ -185,7 +187,7 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda match: names[match[0]], message)
 
 
-MAX_CHARACTERS = 1 << 24  # Limit on the size of configuration files, because a stream such as /dev/zero is endless.
+MAX_CHARACTERS = 1 << 24  # Largest size of a configuration file. A stream such as /dev/zero has no end.
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
@@ -253,6 +255,6 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     flags = get_flags(options)
     try:
         values = {flag.field: value for flag, value in read_config(path, flags)}
-    except UsageError as error:  # Python code has no option --help.
+    except UsageError as error:  # Python code has no option --help, so the message lists the options.
         raise OptionError(str(error).replace(_HELP_ADVICE, f"choose from {', '.join(flags)}")) from None
     return options(**{**values, **changes})

@@ -20,14 +20,14 @@ SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "f
 class OptionInfo:
     """Declaration of an option, without its name, type and default."""
 
-    meaning: str  # One line, without unit and range.
+    meaning: str  # What the option sets, in one line without unit and range.
     unit: str = ""  # Unit of a number, such as "Hz".
     ge: float | None = None  # Smallest allowed value. None for no bound.
-    gt: float | None = None  # The value must be greater. An infinite bound requires a finite number.
+    gt: float | None = None  # Exclusive lower bound; minus infinity excludes only itself and NaN. None for no bound.
     le: float | None = None  # Largest allowed value. None for no bound.
-    lt: float | None = None  # The value must be less. An infinite bound requires a finite number.
+    lt: float | None = None  # Exclusive upper bound; infinity excludes only itself and NaN. None for no bound.
     choices: tuple[str, ...] = ()  # Allowed strings. Empty if all strings are allowed.
-    flag: str = ""  # Name on the command line, if it is not the field's name with hyphens.
+    flag: str = ""  # Name on the command line. Empty if it is the field's name with hyphens.
     known_as: tuple[str, ...] = ()  # Names of this option in other libraries, for error messages.
 
     def allows(self, value: Scalar) -> bool:

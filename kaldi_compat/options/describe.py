@@ -14,11 +14,11 @@ from typing import Any
 from io_ark.text import format_html_table
 from kaldi_compat.options.declaration import get_info
 
-WIDTH = 100  # Maximum line length of the lists of options, in characters.
+WIDTH = 100  # Largest line length of a list of options, in characters.
 
 
 def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
-    """Convert options to keyword-only parameters with their types and defaults."""
+    """Convert the fields of an options dataclass to keyword-only parameters with their types and defaults."""
     return [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)

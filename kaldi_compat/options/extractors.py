@@ -10,7 +10,7 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.spectral import FbankOptions
 
-INT16_SCALE = 32768.0  # Factor from audio in -1 to 1 to the scale of 16-bit integers.
+INT16_SCALE = 32768.0  # Factor that scales audio from -1 to 1 to the range of 16-bit integers.
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def _with_frames(options: FbankOptions, size: int, shift: int, points: int) -> F
     """
     length, distance = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
     changed = dataclasses.replace(options, frame_length=length, frame_shift=distance)
-    if (changed.window_size, changed.window_shift) != (size, shift):  # Rounding to float32 has lost a sample.
+    # If rounding to float32 has lost a sample, add a thousandth of a sample.
+    if (changed.window_size, changed.window_shift) != (size, shift):
         slack = 1.0 / options.sample_frequency
         changed = dataclasses.replace(options, frame_length=length + slack, frame_shift=distance + slack)
     if changed.padded_window_size != points:

@@ -8,7 +8,8 @@ from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
-MAX_FRAMES = 1_000_000  # Limit on a preset's length, because a preset from an unknown source must not take all memory.
+# Largest number of frames that a preset may pad to, because a preset from an unknown source must not use up the memory.
+MAX_FRAMES = 1_000_000
 
 
 class LowFrameRateOptions(BaseOptions):

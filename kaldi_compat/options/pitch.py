@@ -74,23 +74,23 @@ class PitchOptions(BaseOptions):
             f"lowpass_filter_width={self.lowpass_filter_width} at lowpass_cutoff={self.lowpass_cutoff:g} needs a "
             f"filter of more than {MAX_TAPS} samples: reduce the width or increase the cutoff",
         )
-        require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be less than max_f0={self.max_f0:g}")
+        require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be below max_f0={self.max_f0:g}: change one")
         require(
             math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
             f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase it",
         )
-        # A table of weights, (lags, candidates), must fit into memory.
+        # The tracker stores a table of weights, (lags, candidates), which must fit into memory.
         lags = self.resample_frequency / self.min_f0
         candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
         require(
             lags * candidates <= MAX_LAG_WEIGHTS,
             f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
-            f"{candidates:.0f} pitch candidates, which is too much: increase min_f0 or delta_pitch",
+            f"{candidates:.0f} pitch candidates, which need too much memory: increase min_f0 or delta_pitch",
         )
         require(
             self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
             f"max_f0={self.max_f0:g} is too high for resample_frequency={self.resample_frequency:g} and "
-            f"upsample_filter_width={self.upsample_filter_width}, whose filter would reach negative lags: decrease it",
+            f"upsample_filter_width={self.upsample_filter_width}, whose filter reaches negative lags: reduce max_f0",
         )
         require(
             self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it"
@@ -106,7 +106,7 @@ class PitchOptions(BaseOptions):
     @property
     def window_size(self) -> int:
         """Resampled samples in the window that is correlated."""
-        # Kaldi multiplies in single precision here, and divides in double precision.
+        # Kaldi computes this product in single precision, and divides it in double precision.
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_length)) / 1000.0)
 
     @property

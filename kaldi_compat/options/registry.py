@@ -12,8 +12,9 @@ from typing import Any
 
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
-# Parameter kinds of HTK files and their flags (HTK book, section 5.10.1).
+# Parameter kinds in the header of HTK files (HTK book, section 5.10.1).
 HTK_FBANK, HTK_MFCC, HTK_PLP = 0o7, 0o6, 0o13
+# Flags of a parameter kind: the features include the log energy, or C0.
 HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
 
 
@@ -24,8 +25,8 @@ class FeatureType:
     name: str  # Name of the feature in names of programs, files and torch modules.
     description: str  # Noun phrase for help texts.
     options: type[FrameOptions]  # Dataclass of the feature's options.
-    htk: int  # Parameter kind of HTK files.
-    # True if the parameter kind distinguishes the log energy from C0. If False, Kaldi's programs set the flag of C0.
+    htk: int  # Parameter kind in the header of HTK files, without flags.
+    # True if the flags distinguish the log energy from C0. If False, Kaldi's programs set the flag of C0 for both.
     htk_marks_energy: bool = True
     takes_vtln: bool = True  # True if VTLN factors change the feature.
     can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.

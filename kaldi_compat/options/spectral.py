@@ -11,7 +11,7 @@ from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SH
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
-MAX_WEIGHTS = 1 << 26  # Limit on the weights of a filter bank or transform, so that they fit into memory.
+MAX_WEIGHTS = 1 << 26  # Largest number of weights of a filter bank or transform, so that they fit into memory.
 MAX_WINDOW = 1 << 24  # Largest length of a frame in samples, so that its window and FFT fit into memory.
 
 

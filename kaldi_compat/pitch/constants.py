@@ -29,32 +29,33 @@ class PitchConstants:
 
     rate_in: int  # Sampling rate of the audio in Hz.
     rate_out: int  # Sampling rate in Hz of the resampled audio that pitch is tracked in.
-    lowpass: tuple[float, int]  # Cutoff in Hz and width of the filters that resample from ``rate_in`` to ``rate_out``.
+    # Cutoff in Hz of the resampling filters, and their width in zero crossings of the sinc on each side.
+    lowpass: tuple[float, int]
     # The resampling filters as tables. They are stored because torch.compile cannot trace make_resampling_filters.
     period_filters: PeriodFilters
-    # Time from an output sample to the end of its filter, in ticks of the least common multiple of ``rate_in`` and
-    # ``rate_out``.
+    # Time from a resampled sample to the end of its filter, for which a stream waits. The unit is a period of the least
+    # common multiple of ``rate_in`` and ``rate_out``.
     settling: int
-    chunk: int  # Samples per chunk of audio; 0 to process all audio at once.
+    chunk: int  # Number of samples in a chunk of audio; 0 to process all audio at once.
     window: int  # Number of resampled samples in a correlation window.
-    span: int  # Number of resampled samples in a frame's window and its longest lag.
+    span: int  # Number of resampled samples that a frame needs: its window and the longest lag.
     shift: int  # Number of resampled samples from the start of a frame to the start of the next frame.
-    start: int  # First resampled sample of the first frame; negative where frames are centered.
-    snip_edges: bool  # True if frames lie wholly in the audio.
-    preemphasis: float  # Fraction of the previous sample that is subtracted.
-    ballast: float  # Factor on the square of a window's energy.
+    start: int  # First resampled sample of the first frame. It is negative if frames are centered (snip_edges=False).
+    snip_edges: bool  # True to omit frames that do not lie wholly in the audio.
+    preemphasis: float  # Fraction of the previous sample that is subtracted from each sample.
+    ballast: float  # Factor on the square of a window's energy, which gives the ballast of a frame.
     ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame.
-    recompute_frame: int  # Number of first frames that are searched again when more energy is known.
-    first_lag: int  # The first whole lag at which correlations are measured.
+    recompute_frame: int  # Number of frames at the start that are searched again with the energy of more audio.
+    first_lag: int  # The first whole lag at which correlations are measured, in resampled samples.
     lags: int  # Number of whole lags at which correlations are measured.
     step: float  # Cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``.
-    soft_min_f0: float  # See :class:`~kaldi_compat.options.pitch.PitchOptions`.
-    seconds: Floats  # ``(states,)``: lags of the states, evenly spaced in log pitch, in increasing order.
-    pitch: Floats  # ``(states,)`` in Hz.
-    # ``(lags, states)``: interpolation of correlations to the states' lags; zero outside of Kaldi's filters.
+    soft_min_f0: float  # Pitch in Hz: the lower it is, the less long lags are penalized (see ``PitchOptions``).
+    seconds: Floats  # ``(states,)``: lags of the states in seconds, evenly spaced in log pitch, in increasing order.
+    pitch: Floats  # ``(states,)``: pitch of each state in Hz.
+    # ``(lags, states)``: factors that interpolate correlations to the states' lags; 0 outside of Kaldi's filters.
     weights: Floats
-    first: npt.NDArray[np.int32]  # ``(states,)``: the first whole lag with a weight.
-    columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags with a weight.
+    first: npt.NDArray[np.int32]  # ``(states,)``: index of the first whole lag in each state's filter.
+    columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags in each state's filter.
 
     @property
     def states(self) -> int:
@@ -151,8 +152,8 @@ class PitchConstants:
             return _clip_at_zero((samples - size) // shift + 1)
         xp = get_namespace(samples)
         centered = samples if finished else samples - size // 2
-        # Kaldi divides and adds in float32. The division here has double precision and is then rounded, because a GPU
-        # does not round a float32 division by a constant correctly.
+        # Kaldi divides and adds in float32. Here the division is computed in double precision and then rounded, because
+        # a GPU does not round a float32 division by a constant correctly.
         quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 

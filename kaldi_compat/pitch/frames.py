@@ -28,7 +28,9 @@ from kaldi_compat.pitch.constants import PitchConstants
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 
-_ENERGY_CHANGE = F32(0.01)  # Kaldi searches frames again if the energy changes by more than this fraction.
+_ENERGY_CHANGE = F32(
+    0.01
+)  # Kaldi searches again if the old and new energy differ by more than this fraction of their sum.
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +42,17 @@ class PitchFrames:
     """
 
     signal: Floats  # (samples,): the resampled audio of all utterances.
-    starts: Integers  # (utterances,): index of each utterance's first sample.
+    starts: Integers  # (utterances,): index in ``signal`` of each utterance's first sample.
     lengths: Integers  # (utterances,): number of samples of each utterance.
     rows: Integers  # (utterances + 1,): the first row of each utterance.
-    first: int  # First sample of the first frame.
-    shift: int  # Samples from the start of a frame to the start of the next frame.
+    first: int  # Index of the first frame's first sample in an utterance. It may be negative.
+    shift: int  # Number of samples from the start of a frame to the start of the next frame.
     ballast: Floats  # (rows,): number added to the product of energies, which reduces the correlation of quiet frames.
-    # Two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
-    # Both are equal for frames that are not scaled. None if no frame is scaled.
+    # Two arrays (rows,): the ballast of the first search, and the ballast that correlations are scaled to. Both are 0
+    # for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
-    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`.
-    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk.
+    groups: Groups  # (rows,): group of each row, which decides the order of its sums: see :func:`group_rows`.
+    ready: Integers  # (chunks,): number of frames of the utterance that are known after each chunk.
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -198,7 +200,8 @@ def _compute_frame_variances(
             total, before = of_chunks, chunk_start
             while frame < done[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, int(ready[last - 1]))
-                if end < before:  # Kaldi aborts on such utterances, whose first frames are complete only at their end.
+                # Kaldi aborts on such utterances, whose first frames are complete only at their end.
+                if end < before:
                     total, before = (0.0, 0.0), 0
                 total, before = add_energy(total, audio[before:end]), end
                 variances.append(compute_variance(total, end))
@@ -233,7 +236,7 @@ def _find_changes_of_ballast(
     better = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
     recomputed = np.minimum(counts, limit)
     before, after = variance.astype(F32), np.repeat(better, chunks)
-    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # As in Kaldi's ApproxEqual.
+    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # Kaldi's ApproxEqual.
     changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
     if not changed.any():
         return None
@@ -287,7 +290,7 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     inside = (position >= 0) & (position < len(signal))
     windows = np.where(inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
-    # The first sample of the audio has no previous sample. It is scaled, in double precision.
+    # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
     alone = (windows * (1.0 - float(factor))).astype(F32)
     result = np.where(is_first, alone, windows - factor * previous)

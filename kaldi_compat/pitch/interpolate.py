@@ -29,7 +29,7 @@ _NOISE = np.float32(0.01)
 _MAX_STATES = 1 << 31
 # Largest change of pitch between two frames, in states of the grid, that C supports. C stores a change in 8 bits.
 _MAX_REACH = 127
-_MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
+_MAX_LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
 
 
 @dataclass
@@ -122,9 +122,9 @@ class RaggedGrids:
     states: Indices  # (utterances,): number of pitches.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
-    elsewhere: Floats  # (rows,): half the log probability of any pitch.
-    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's.
-    seeds: Seeds  # (rows,): rand_r() states that the noise of each frame is drawn from.
+    elsewhere: Floats  # (rows,): half the log probability of each pitch other than the measured pitch.
+    here: Floats  # (rows,): number that is added to ``elsewhere`` for the measured pitch.
+    seeds: Seeds  # (rows,): initial state of rand_r() for the noise of each frame.
 
     @classmethod
     def from_features(
@@ -161,14 +161,14 @@ class RaggedGrids:
             )
         states = np.floor(steps + 0.5).astype(np.int64) + 2
         draws = random.draws(2 * len(features))
-        # An utterance draws a number for each frame, then a seed for each frame.
+        # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
         places = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[places] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        # The floor keeps the logarithms of the other pitches finite if one pitch is certain.
+        # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
         other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
@@ -176,7 +176,7 @@ class RaggedGrids:
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
             elsewhere=np.float32(0.5) * logf(other_pitch),
-            # A negative probability of voicing counts as zero.
+            # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
             here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
@@ -265,7 +265,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
     """
     reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
-    # A move is shorter than the grid, so a longer reach changes nothing.
+    # The reach is limited to the size of the grid, because the pitch cannot move further.
     paths = [
         _find_most_probable_path(grids, slice(*rows), states, min(reach, states), interval)
         for rows, states in utterances
@@ -290,7 +290,7 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
     noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` impossible pitches on each side.
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # ``reach`` pitches of probability zero on each side.
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:
@@ -305,7 +305,7 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
         total[reach : reach + states] = best + noise[frame]
     last = total[reach : reach + states]
     path = np.zeros(len(bottom), np.int64)
-    # If the first state is impossible, Kaldi compares with NaN and keeps the first state.
+    # If the first state has probability zero, Kaldi compares with NaN and keeps the first state.
     state = int(last.argmax()) if last[0] > -np.inf else 0
     for frame in range(len(bottom) - 1, -1, -1):
         path[frame] = state
@@ -326,6 +326,6 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 def check_track(features: Floats) -> None:
     """Raise :class:`FeatureError` unless there are two columns and all pitches are 0 or positive."""
     if features.ndim != 2 or features.shape[1] != 2:
-        raise FeatureError(f"expected two columns, the probability of voicing and the pitch, not {features.shape}")
+        raise FeatureError(f"expected two columns, probability of voicing and pitch, not the shape {features.shape}")
     if not bool((features[:, 1] >= 0).all()):
         raise FeatureError("a pitch is negative or NaN: use 0 where a frame has no pitch")

@@ -31,8 +31,9 @@ class Analysis:
 
     constants: PitchConstants  # The tracker's numbers and tables.
     frames: PitchFrames  # Frames of the audio for the search.
-    first: Lattice  # Result of the search before the energy was revised, of at least the frames known by then.
-    final: Lattice  # Result of the search with the revised energy.
+    # Result of the search before the energy was revised. It has at least the frames that were known by then.
+    first: Lattice
+    final: Lattice  # Result of the search of all frames with the revised energy.
 
     @classmethod
     def from_audio(
@@ -50,9 +51,10 @@ class Analysis:
         chunks = None if ends is None else np.array(ends, np.int64)
         frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
-        final = first = _search_all(constants, frames, count)
+        final = first = _search_first_frames(constants, frames, count)
         if frames.revised is not None:
-            first = _search_all(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
+            known = min(count, constants.recompute_frame)
+            first = _search_first_frames(constants, replace(frames, revised=None), known)
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
@@ -60,10 +62,10 @@ class Analysis:
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
-def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Return the result of the search of the first ``count`` frames, without paths."""
+def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
+    """Search the first ``count`` frames, and return the lattice. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
-    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, [])
+    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
 
 
@@ -129,12 +131,12 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
     if total == 0:
         return
-    # The end of the audio is known when the last samples arrive, so the chunk with these samples and the empty chunk
-    # after it are one step.
+    # The end of the audio is known when the last samples arrive, so the chunk with the last samples and the empty chunk
+    # after it are processed in one step.
     chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
-        search(constants, frames, 0, 0, costs, lattice, [end])  # Without rows, only the path is traced.
+        search(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
         waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
         yield lattice.slice_frames(0, end), end - waiting, finished

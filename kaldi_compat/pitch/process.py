@@ -85,7 +85,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     frames = features.shape[-2]
     log_pitches = log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
-    weighted = weight * log_pitches  # As in Kaldi, the product is rounded to the precision of the features.
+    weighted = weight * log_pitches  # Kaldi also rounds this product to the precision of the features.
     times = arange(0, frames, features)
     begin = xp.clip(times - left, 0, None)
     end = xp.clip(times + right + 1, None, frames)
@@ -110,7 +110,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
         return summed
 
     total = window_sum(weight)
-    if lengths is not None:  # A window past the length is empty, and 0 / 0 has no gradient.
+    if lengths is not None:  # Divide by 1 where a window in the padding is empty: 0 / 0 has no gradient.
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
     normalized: Array = log_pitches - astype(mean, features.dtype)
@@ -190,7 +190,7 @@ def process_pitch(
     lengths = check_features(features, lengths)
     _check_track(features, lengths)
     noise = None
-    # Kaldi draws even if the noise is scaled to zero, which advances its generator.
+    # Kaldi draws noise even if it is scaled to zero, so a KaldiRandom must advance as well.
     is_drawn = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and is_drawn and features.shape[-2]:
         noise = draw_standard_normal(features[..., 1], generator)
@@ -283,7 +283,7 @@ def compute_undelayed_features(
         deltas: filters of the deltas; None to create the filters.
     """
     xp = get_namespace(features)
-    if lengths is not None:  # Padding gets a finite logarithm and gradient.
+    if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
     log_pitches = log_pitch(features[..., 1])
 

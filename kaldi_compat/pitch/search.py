@@ -24,18 +24,18 @@ from kaldi_compat.pitch.frames import F32, Groups, PitchFrames
 
 States = npt.NDArray[np.int16]
 
-_BLOCK = 32  # NumPy correlates this number of frames at once, which bounds its memory.
+_BLOCK = 32  # Number of frames that NumPy correlates at once. The limit bounds its memory.
 
 
 class Lattice(NamedTuple):
-    """Result of the search of some frames."""
+    """Result of the search for the cheapest paths through frames."""
 
     before: States  # (frames, states): previous state on the cheapest path to each state.
     best: States  # (frames,): last state of the cheapest path up to each frame.
     correlation: Floats  # (frames, lags): correlations of the audio, without ballast.
     groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
-    path: States  # (frames,): states of the best path, -1 where they are unknown.
-    nccf: Floats  # (frames,): correlation of each frame at the lag of its state.
+    path: States  # (frames,): states of the best path, or -1 where the path has not been traced.
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
         """Return a view of the frames from ``begin`` to ``end``."""
@@ -178,7 +178,7 @@ def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = (revised_from + average) / (revised_to + average)
-    # The energy of extremely loud audio overflows. Its correlation is not scaled.
+    # The energy of extremely loud audio overflows, so that the ratio is not a number. Its correlation is not scaled.
     usable = np.isfinite(ratio) & (ratio >= 0)
     return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
 
@@ -216,7 +216,7 @@ def find_predecessors(by_way: Floats) -> States:
     lower = _find_first_minima(by_way)
     best, upper = lower.copy(), [last] * len(lower)
     changed = True
-    while changed:  # Reversing the order of the states alternates between above and below.
+    while changed:  # The states are reversed in each round, so that _narrow works from above and below in turn.
         costs, turned = costs[::-1, ::-1], not turned
         best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
         changed = _narrow(np.ascontiguousarray(costs).data, best, lower, upper)

@@ -75,7 +75,7 @@ def smooth_pitch(
     """
     options = make_options("smooth_pitch", SmoothPitchOptions, options, changes)
     if features.ndim != 2 or features.shape[1] < 2:
-        raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
+        raise FeatureError(f"expected columns for probability of voicing and pitch, not the shape {features.shape}")
     voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]
     if not bool(((voicing >= 0) & (voicing <= 1)).all()):
         raise FeatureError("the first column must be the probability of voicing, from 0 to 1")
@@ -102,8 +102,10 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
 def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
-    if features.shape[1] < 2 or min(windows) < 1:
-        raise ValueError("a track needs at least two columns, and a window at least one value")
+    if features.shape[1] < 2:
+        raise ValueError(f"a pitch track must have at least 2 columns, not {features.shape[1]}")
+    if min(windows) < 1:
+        raise ValueError(f"the windows must have at least 1 frame, not {windows[0]} and {windows[1]}")
     native.function("ragged_smooth_pitch")(*make_c_arguments(features, bounds), *windows, work, out)
     return out
 

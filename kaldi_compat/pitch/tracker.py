@@ -21,7 +21,9 @@ from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
 
 Key = TypeVar("Key")
-_ROWS = 768  # Frames searched at once. Their arrays stay in the cache, and long audio needs little memory.
+# Number of frames that are searched at once. Their arrays fit into the processor's cache, and long audio needs little
+# memory.
+_ROWS = 768
 
 
 class _ThreadMemory(threading.local):
@@ -175,13 +177,13 @@ def track_block(
             paths.costs[:] = 0
         ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
         count = int(ends.max(initial=0))
-        goes_on = decided + count < end  # True if the last utterance continues in the next block.
+        goes_on = decided + count < end  # True if the last utterance continues after row ``end``.
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
             count = paths.count_agreed_frames(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    # The memory of a longer block is released.
+    # Keep the memory for the next call of this thread, unless an unusually long block has made it large.
     _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
     return features, frames.rows
 

@@ -64,7 +64,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
             replaced = replace_statistics(np.stack(statistics), skipped)
-            used = replaced[:, : 1 + options.norm_vars]  # Means do not depend on the sums of squares.
+            used = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used.sum()):
                 names = [statistics_source] if table is None else block.names()
                 check.check(GIVEN_STATISTICS, zip(names, used, strict=True))

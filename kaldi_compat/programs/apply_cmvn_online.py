@@ -40,7 +40,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
     check = FiniteCheck()
-    # Means do not depend on the sums of squares.
+    # Without norm_vars, the sums of squares are not used, so only the sums are checked.
     check.check(GIVEN_STATISTICS, [(statistics_source, statistics[: 1 + options.norm_vars])])
 
     @cache

@@ -65,7 +65,7 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     if sums.size and products.shape[2] != sums.shape[1]:
         key = block.names()[0]
         raise FeatureError(
-            f"{key}: the features have dimension {products.shape[2]}, but the features before have {sums.shape[1]}: "
+            f"{key}: the features have dimension {products.shape[2]}, but earlier features have {sums.shape[1]}: "
             "compare features of one dimension"
         )
     total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], products] if sums.size else [products]), axis=0)

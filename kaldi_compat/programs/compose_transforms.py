@@ -53,7 +53,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
-                matrices = find_b(block)  # If B is missing, A need not be readable.
+                matrices = find_b(block)  # Look up B first: if B is missing, A need not be readable.
                 return compose(block, stack_matrices(block), matrices, options)
 
             map_table(blocks, writer, compose_with_b)

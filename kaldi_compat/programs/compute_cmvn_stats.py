@@ -111,7 +111,7 @@ class Sum:
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:
             raise FeatureError(
-                f"the features have dimension {dim}, but the features before have {self.statistics.shape[1] - 1}: use "
+                f"the features have dimension {dim}, but earlier features have {self.statistics.shape[1] - 1}: use "
                 "features of one dimension"
             )
         bounds = np.array([0, len(feats)])
@@ -151,7 +151,7 @@ def write_by_speaker(
 def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
     """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
     if len(keys) > 1:
-        with suppress(ArkError, Skip):  # The error is raised again at its key.
+        with suppress(ArkError, Skip):  # The features are then looked up one by one, which raises the error again.
             present = [value for value in table.find_each(keys) if value is not None]
             if len(present) == len(keys):
                 yield ArrayBlock.from_arrays(keys, present)

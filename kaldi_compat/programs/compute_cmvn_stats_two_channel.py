@@ -31,8 +31,8 @@ Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-r
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
 """
 
-CALLS_PER_LOOKUP = 256  # Number of calls whose features are looked up at once. The limit bounds the memory.
-ALONE, ONE, OTHER = range(3)  # Roles of an utterance: not compared, first side of a call, second side.
+CALLS_PER_LOOKUP = 256  # Number of calls whose features are read together. It bounds the memory.
+ALONE, ONE, OTHER = range(3)  # Roles of an utterance: no other side, first side of a call, second side.
 
 
 class Options(BaseOptions):
@@ -89,7 +89,8 @@ class CallBlock:
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)  # The second side of a call follows the first side.
+    # Role of each utterance: ALONE, ONE or OTHER. The second side of a call directly follows the first side.
+    roles: list[int] = field(default_factory=list)
     size: int = 0  # Size of the features in bytes.
 
     def can_add(self, feats: list[Matrix]) -> bool:
@@ -181,7 +182,8 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     one, other = feats
     if one.shape[1] != other.shape[1]:
         raise FeatureError(
-            f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}: use one configuration"
+            f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}: compute both "
+            "with one configuration"
         )
     if len(one) != len(other):
         logger.warning(

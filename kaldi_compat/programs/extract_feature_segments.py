@@ -93,7 +93,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
     cuts: list[Matrix] = []
     segments = list(map(parse_or_skip, lines))
     features: dict[str, Matrix | None] = {}
-    with suppress(ArkError, Skip):  # The error is raised again at its segment.
+    with suppress(ArkError, Skip):  # The segments are then looked up one by one, which raises the error again.
         names = [segment.recording for segment in segments if isinstance(segment, Segment)]
         features = dict(zip(names, recordings.find_each(names), strict=True))
     try:

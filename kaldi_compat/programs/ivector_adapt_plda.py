@@ -37,7 +37,7 @@ def main(options: Options, model: str, source: str, target: str) -> int:
                 require_usable(key, vector, plda.dim, "the PLDA model has")
                 vectors.append(vector)
     if not vectors:
-        raise OptionError("No iVectors read")
+        raise OptionError(f"there are no vectors in {source}: check the rspecifier")
     adapted = plda.adapt(
         np.stack(vectors),
         mean_diff_scale=options.mean_diff_scale,

@@ -29,14 +29,14 @@ def main(options: Options, source: str, target: str) -> int:
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         rows = stack_vectors(block)
-        length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
-        scales = (compute_lengths(rows).astype(np.float64) / length).astype(np.float32)
-        for key, ratio in zip(block.names(), scales.tolist(), strict=True):
+        target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
+        block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)
+        for key, ratio in zip(block.names(), block_ratios.tolist(), strict=True):
             log_verbose(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:
                 logger.warning("Zero iVector")
-        ratios.extend(scales.tolist())
-        factors = np.where(scales == 0, 1, (1.0 / scales.astype(np.float64)).astype(np.float32))
+        ratios.extend(block_ratios.tolist())
+        factors = np.where(block_ratios == 0, 1, (1.0 / block_ratios.astype(np.float64)).astype(np.float32))
         # A vector of infinite length is scaled by 0, where BLAS sets infinite elements to 0 as well.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block

@@ -112,8 +112,9 @@ class Vectors:
                 raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
             if len(vector) != plda.dim:
                 raise FeatureError(
-                    f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}: "
-                    "use the model that was estimated from such vectors"
+                    f"{key}: the vector has {len(vector)} dimension{'s' * (len(vector) != 1)}, "
+                    f"but the PLDA model has {plda.dim}: "
+                    "use the model that was estimated from vectors of this dimension"
                 )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")

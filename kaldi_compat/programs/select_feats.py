@@ -19,7 +19,7 @@ ranges, which may be descending.
 Usage: select-feats [options] <selection> <feats-rspecifier> <feats-wspecifier>
 e.g.:  select-feats 0,24-22,3-12 scp:feats.scp ark,scp:selected.ark,selected.scp
 """
-PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a range.
+PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a range of indices, such as "3" or "0-12".
 
 
 @program("select-feats", USAGE)
@@ -49,7 +49,8 @@ def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:
         raise FeatureError(
-            f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}: correct the selection"
+            f"the selection needs features of dimension {max(columns) + 1} or more, not {feats.shape[1]}: correct the "
+            "selection"
         )
     return block.with_rows(select_columns(feats, columns))
 

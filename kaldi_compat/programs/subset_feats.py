@@ -79,5 +79,5 @@ def read_first_fields(rxfilename: str) -> frozenset[str]:
     """
     fields = [split_words(line) for line in read_lines(rxfilename)]
     if [] in fields:
-        raise OptionError(f"{rxfilename} has an empty line, line {fields.index([]) + 1}: remove the line")
+        raise OptionError(f"line {fields.index([]) + 1} of {rxfilename} is empty: remove the line")
     return frozenset(field[0] for field in fields)

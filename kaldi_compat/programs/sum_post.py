@@ -82,11 +82,12 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     entries, is_second = interleave_frames(
         scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)
     )
-    # An entry's key has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits.
+    # The sort key of an entry has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that
+    # entries are sorted by frame and then by integer.
     keys = number_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run.
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run of equal keys.
     sizes = np.diff(starts, append=len(keys))
     # Both sets share a run if it begins with an entry of the first set and ends with an entry of the second set.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]

@@ -52,7 +52,7 @@ class LogDeterminants:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        if self.last is None or self.last[0] is not transform:  # A global transform is the same object in all calls.
+        if self.last is None or self.last[0] is not transform:  # A global transform is one object in all calls.
             self.last = transform, log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):

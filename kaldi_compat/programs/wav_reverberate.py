@@ -54,8 +54,8 @@ def main(options: Options, source: str, target: str) -> int:
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
                 raise AudioError(
-                    f"{name} has {len(noise.samples)} channels, but the impulse response has {len(channels)}: "
-                    "use noises with the channels of the impulse response"
+                    f"{name} and the impulse response have {len(noise.samples)} and {len(channels)} channels: "
+                    "use noises with as many channels as the impulse response"
                 )
         parts = [(channel, channel) for channel in channels]
     else:
@@ -65,7 +65,7 @@ def main(options: Options, source: str, target: str) -> int:
         if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
             where = f" in channel {channel}" if len(rir.samples) > 1 else ""
             logger.warning(
-                "The impulse response %s is silent%s; the output is silent, too.", options.impulse_response, where
+                "The impulse response %s is silent%s, so the output is silent", options.impulse_response, where
             )
     speech = get_channel(wave, options.input_wave_channel, source)
     output = [

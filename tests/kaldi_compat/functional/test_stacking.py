@@ -121,7 +121,7 @@ def test_streams_give_the_frames_of_the_whole(cuts: list[int], stack: int, strid
 def test_wrong_input_is_refused() -> None:
     with pytest.raises(FeatureError, match=r"\(\.\.\., frames, dim\)"):
         LowFrameRate()(torch.zeros(5))
-    with pytest.raises(FeatureError, match="lengths from 9 to 9 must be from 0 to 5"):
+    with pytest.raises(FeatureError, match="lengths must be from 0 to 5, not from 9 to 9"):
         StackFrames()(torch.zeros(1, 5, 2), [9])
     with pytest.raises(OptionError, match="did you mean stack"):
         LowFrameRate(lfr_m=3)  # type: ignore[call-arg]

@@ -289,7 +289,7 @@ def test_moving_means_frame_by_frame(frames: int, window: int, average: int) -> 
 def test_a_track_without_frames_or_columns() -> None:
     assert smooth_pitch(np.zeros((0, 2), np.float32)).shape == (0, 2)
     for process in (smooth_pitch, interpolate_linearly, interpolate_smoothly):
-        with pytest.raises(FeatureError, match="probability of voicing and the pitch, not"):
+        with pytest.raises(FeatureError, match="probability of voicing and pitch, not the shape"):
             process(np.ones(3, np.float32))
 
 

@@ -40,7 +40,7 @@ def test_a_silent_channel_of_the_impulse_response_is_logged_if_it_is_used() -> N
     wav("rir.wav", 8000, np.array([[0, 9000], [0, 100]]))
     for option, warnings in (("--rir-channel=0", 1), ("--rir-channel=1", 0), ("--multi-channel-output", 1), ("", 1)):
         log = log_of(f"wav-reverberate {option} --impulse-response=rir.wav in.wav out.wav")
-        assert log.count("rir.wav is silent in channel 0; the output is silent") == warnings
+        assert log.count("rir.wav is silent in channel 0, so the output is silent") == warnings
 
 
 def test_clipped_samples_are_logged() -> None:

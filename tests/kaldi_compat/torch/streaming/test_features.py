@@ -255,7 +255,7 @@ def test_wrong_shapes_are_refused() -> None:
     stream = FeatureStream(Fbank(dither=0.0), slots=2)
     with pytest.raises(AudioError, match=r"2 slots must have the shape \(2, T\)"):
         stream(torch.zeros(3, 100))
-    with pytest.raises(AudioError, match="lengths from 50 to 101 must be from 0 to 100"):
+    with pytest.raises(AudioError, match="lengths must be from 0 to 100, not from 50 to 101"):
         stream(torch.zeros(2, 100), [50, 101])
     with pytest.raises(AudioError, match="lengths must be integers, not float64"):
         stream(torch.zeros(2, 100), [1.0, 0.5])  # type: ignore[list-item]
