@@ -367,10 +367,10 @@ def test_program_that_fails(command: list[str], words: str, kit: Path, capsys: p
 
 @pytest.mark.parametrize("argv, status, words", [
     (["--level", "9", "--", "x", "{out.npy}"], 2, "level=9 does not exist: the kit has the levels 1 to 8"),
-    (["--level", "a", "--", "x", "{out.npy}"], 2, "'a' is not a list of whole numbers"),
+    (["--level", "a", "--", "x", "{out.npy}"], 2, "'a' is not a list of levels"),
     (["--", "x"], 2, "the command has no {out.npy}"),
     ([], 2, "the command has no {out.npy}"),
-    (["--timeout", "0", "--", "x", "{out.npy}"], 2, "--timeout=0 must be a positive number"),
+    (["--timeout", "0", "--", "x", "{out.npy}"], 2, "--timeout=0 is not a positive number"),
     (["--level", "1", "--", "/no/such", "{out.npy}"], 255, "cannot run /no/such: No such file"),
     (["--kit", "/no/such", "--", "x", "{out.npy}"], 255, "/no/such is not a conformance kit"),
     (["--level", "1", "--json", "/no/such/a", "--", "sh", "-c", "exit 77", "{out.npy}"], 255, "No such file"),

@@ -119,7 +119,7 @@ class Reader:
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
             if not 0 <= index < len(self.index_keys):
-                raise KeyError(f"no line has the number {index}: {len(self.index_keys)} lines are numbered from 0")
+                raise KeyError(f"no line has the number {index}: the {len(self.index_keys)} lines are numbered from 0")
             index = self.index_keys[index]
         if index not in self.index_dict:
             raise KeyError(f"no line has the key {index}: index_keys lists the keys")
