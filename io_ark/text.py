@@ -16,7 +16,7 @@ _SPACE = re.compile(r"\s+", re.ASCII)
 
 
 def parse_integer(text: bytes | str) -> int:
-    """Convert any number of decimal digits, with an optional sign, to an integer.
+    """Convert a string of decimal digits of any length, with an optional sign, to an integer.
 
     Integers of more than 400 digits become 2**64 or -2**64, which no caller accepts.
 
@@ -50,9 +50,9 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def quote_value(value: object) -> str:
-    """Return the ``repr`` of a value, in which a NumPy scalar looks like a number or string of Python.
+    """Return the ``repr`` of a value for a message. A NumPy scalar looks like a number or string of Python.
 
-    Of an integer of more than 128 bits, only the size is returned. The middle of a long value is omitted.
+    An integer of more than 128 bits is described by its number of bits. The middle of a long value is omitted.
 
     >>> import numpy as np
     >>> quote_value(np.float64(1.5)), quote_value("a"), quote_value(10**5000)
@@ -71,7 +71,7 @@ def quote_value(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Replace the middle of a string by an ellipsis if the string has more than 1,900 characters.
+    """Replace the middle of a string with an ellipsis if the string has more than 1,900 characters.
 
     >>> len(shorten("a" * 5_000_000))
     1905
@@ -94,7 +94,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Escape control characters. Bytes that are not UTF-8 are unchanged.
+    r"""Escape the control characters of a string. Bytes that are not UTF-8 are unchanged.
 
     >>> escape("key\x1b[2J")
     'key\\x1b[2J'

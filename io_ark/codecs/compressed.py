@@ -59,11 +59,12 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """Look up a method by its number or its name (also ``speech``).
+        """Return the method with a number or a name. ``speech`` is short for ``speech_feature``.
 
         Raises:
-            FormatError: for an unknown method.
+            FormatError: the method is unknown.
 
+        >>> from io_ark.codecs.compressed import CompressionMethod
         >>> CompressionMethod.of("speech")
         <CompressionMethod.SPEECH_FEATURE: 2>
         """
@@ -93,14 +94,15 @@ _FIXED_RANGES = {
 @register_kind("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
-    """Compressed matrix as integers and the range of values that they map to. ``numpy.asarray`` decompresses it.
+    """Compressed matrix: integers, and the range of values that they stand for. ``numpy.asarray`` decompresses it.
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
         minimum: value of integer 0.
         range: difference between the values of the largest integer and of integer 0.
-        codes: the integers. ``CM``: uint8 of shape (columns, rows); ``CM2``: uint16, ``CM3``: uint8 of (rows, columns).
-        percentiles: ``CM`` only: uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of each
+        codes: the integers. ``CM``: uint8 of shape (columns, rows). ``CM2``: uint16 of shape (rows, columns). ``CM3``:
+            uint8 of shape (rows, columns).
+        percentiles: for ``CM`` only, uint16 of shape (columns, 4): the values of the integers 0, 64, 192 and 255 of each
             column, in units of 1/65535 of the range.
     """
 
@@ -125,7 +127,7 @@ class CompressedMatrix:
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
-        """Decompress a block of rows and columns."""
+        """Decompress a part of the matrix. ``rows`` and ``columns`` are slices of the matrix."""
         part: Array = self.to_array()[rows, columns].copy()
         return part
 
@@ -192,7 +194,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
     Args:
         matrix: array of shape (rows, columns). Values in float64 are rounded to float32 first.
-        method: a :class:`CompressionMethod`, by number or name. Methods with a fixed range clip values outside it.
+        method: number or name of a :class:`CompressionMethod`. Methods with a fixed range clip values outside it.
 
     Raises:
         FormatError: the method is unknown, or the matrix is not numeric, contains NaN, or contains infinities and the
@@ -383,7 +385,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """Compress the matrices of a block with the arithmetic of :func:`compress`.
 
     Args:
-        block: float32 matrices.
+        block: the matrices, in float32.
         method: number of the :class:`CompressionMethod`.
 
     Returns:
@@ -404,7 +406,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 
 
 class CompressedMatrixCodec(Codec[Any]):
-    """Codec of compressed matrices. Reads a :class:`CompressedMatrix`; writes a :class:`CompressedMatrix` or an array.
+    """Codec that reads a :class:`CompressedMatrix`, and writes a :class:`CompressedMatrix` or an array.
 
     As in Kaldi, dense matrices are compressed when they are read, and matrices in text are not compressed.
 

@@ -140,7 +140,11 @@ def fits(values: Array, dtype: npt.DTypeLike) -> bool:
 
 
 class IntVectorCodec(ArrayCodec):
-    """Codec of integers (int32 or int8) as a one-dimensional array."""
+    """Codec of vectors of integers: arrays of shape (length,).
+
+    Args:
+        dtype: type of the integers, int32 or int8.
+    """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -183,7 +187,7 @@ class IntVectorCodec(ArrayCodec):
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
-    """Codec of lists of vectors of int32."""
+    """Codec of lists of vectors of int32. The vectors may differ in length."""
 
     scan_kind = "int-vector-vector"
     _vector = IntVectorCodec()
@@ -237,7 +241,11 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 class PairVectorCodec(Codec[Array]):
-    """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2)."""
+    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2).
+
+    Args:
+        dtype: type of the numbers, int32 or float32.
+    """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)

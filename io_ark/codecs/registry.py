@@ -68,7 +68,7 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
 
     Args:
         kind: one of :data:`KINDS`.
-        options: arguments of that codec, such as ``method`` for ``"compressed-matrix"``.
+        options: arguments of the codec of ``kind``, such as ``method`` for ``"compressed-matrix"``.
 
     Raises:
         FormatError: the kind or an option is unknown.

@@ -85,7 +85,7 @@ class Chunks:
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter(self, tag: bytes) -> int:
-        """Skip chunks until the chunk with this tag, and return its size."""
+        """Skip chunks until the chunk with this tag, and return the size of its data in bytes."""
         while True:
             current_tag, size = self.fields("4sI")
             if current_tag == tag:
@@ -198,9 +198,9 @@ def read_samples(
 
     Args:
         source: the wave file, after its header.
-        announced: number of bytes in the header. None: unknown, so all bytes are read.
-        limit: maximum number of bytes.
-        max_duration: the limit in seconds, for the message.
+        announced: number of bytes of samples in the header, or None if it is unknown, so that all bytes are read.
+        limit: maximum number of bytes of samples.
+        max_duration: ``limit`` as a duration in seconds, for the message.
 
     Raises:
         FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
@@ -506,15 +506,19 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True for fractions from -1 to 1. (Integers in this range may be near silence on the scale of Kaldi.)"""
+    """Return True if all samples are from -1 to 1 and some are fractions. Integers may be near silence in Kaldi."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples to 16-bit integers of shape (channels, samples) by truncation. Warn if samples are clipped.
+    """Convert samples to 16-bit integers by truncation. Log a warning if samples are clipped.
 
-    Samples of shape (samples,) are one channel.
+    Args:
+        samples: numbers on the scale of 16-bit integers, shape (channels, samples), or (samples,) for one channel.
+
+    Returns:
+        Little-endian int16 of shape (channels, samples).
 
     Raises:
         FormatError: the samples are empty, are not numbers of one of these shapes, or are infinite or NaN.

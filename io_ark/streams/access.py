@@ -24,7 +24,7 @@ class Access(NamedTuple):
     """Permissions to run commands and to open URLs. The methods name the environment variables that change them.
 
     Attributes:
-        pipes: False to refuse commands.
+        pipes: allow commands.
         network: allow URLs of the schemes in :data:`SCHEMES`, and of the schemes that ``IO_ARK_SCHEMES`` lists.
         private: allow http and https URLs at addresses of a private network or of this machine. Addresses are checked
             when a connection is made. ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files as well.

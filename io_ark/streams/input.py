@@ -30,7 +30,7 @@ class Input(AbstractContextManager["Input"]):
     As in Kaldi, leaving the context of a pipe without an exception logs a warning if its command failed.
 
     Attributes:
-        source: source of the bytes.
+        source: source of the bytes of the file or pipe.
     """
 
     __slots__ = ("_close", "_keep", "source")
@@ -41,7 +41,7 @@ class Input(AbstractContextManager["Input"]):
         self._keep = keep
 
     def close(self) -> int:
-        """Close the input and return the exit status of a pipe's command (0 for anything else)."""
+        """Close the input and return the exit status of the command of a pipe. The status of other inputs is 0."""
         self._keep = None
         if self._close is None:
             return 0
@@ -66,7 +66,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Args:
         rxfilename: the name as a string or in parsed form.
-        access: permissions (default: all).
+        access: permission to run commands and to open URLs. By default, both are allowed.
         files: cache of open regular files. Its permissions decide about URLs.
 
     Raises:

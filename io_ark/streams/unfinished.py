@@ -37,7 +37,7 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return True unless the path leads to a device, FIFO, socket or file descriptor of a process.
+    """Return False if a path leads to a device, FIFO, socket or file descriptor of a process, True otherwise.
 
     Programs must write to such files directly, because a rename would replace them with a regular file.
     """
@@ -63,7 +63,10 @@ def resolve_place(path: Path, *, follow: bool = False) -> Path:
 
 
 def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
-    """Return a name for this process, in the folder of the file that will be replaced (see :func:`resolve_place`)."""
+    """Return the path of a temporary file of this process beside the file that it will replace.
+
+    For the arguments, see :func:`resolve_place`.
+    """
     place = resolve_place(path, follow=follow)
     return place.with_name(f"{place.name}{TEMPORARY}{identify_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
 

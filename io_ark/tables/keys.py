@@ -32,7 +32,7 @@ def encode_valid_key(key: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str:
-    """Decode a key. Bytes that are not UTF-8 become surrogates, which :func:`encode_key` encodes to the same bytes."""
+    """Decode the bytes of a key. Bytes that are not UTF-8 become surrogates, which :func:`encode_key` reverses."""
     return key.decode("utf-8", "surrogateescape")
 
 
@@ -44,7 +44,7 @@ def encode_key(key: str) -> bytes:
 def read_key(source: Source) -> str | None:
     """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
 
-    A newline after the key is not read, because it is the object: an empty object in text.
+    A newline after the key is not read, because it belongs to the object, which is empty and in text.
 
     Raises:
         FormatError: another white space character follows the key, or no white space follows in 16 MiB.

@@ -194,8 +194,12 @@ class Writer(ClosedOnExit, Generic[Value]):
         ArkError: the table cannot be opened or written, or cannot hold a key or value.
         ClosedError: the writer is used after it was closed, or in a forked process.
 
-    >>> with Writer("ark,scp:feats.ark,feats.scp", kind="matrix") as writer:  # doctest: +SKIP
-    ...     writer["utt1"] = np.zeros((10, 3), np.float32)
+    >>> import io_ark, numpy as np, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with io_ark.Writer(f"ark,scp:{folder}/feats.ark,{folder}/feats.scp", kind="matrix") as writer:
+    ...     writer["utt1"] = np.zeros((98, 40), np.float32)
+    >>> list(io_ark.load_scp(f"{folder}/feats.scp"))
+    ['utt1']
     """
 
     def __init__(
@@ -277,9 +281,10 @@ class Writer(ClosedOnExit, Generic[Value]):
     __setitem__ = write
 
     def outputs(self) -> tuple[Output, Output | None]:
-        """Flush, and return the outputs of the archive and the script file, for entries that other code writes.
+        """Flush the table, and return its outputs, to which other code can write entries.
 
-        The second output is None for a table without a script file.
+        Returns:
+            The output of the archive, and the output of the script file or None.
 
         Raises:
             ArkError: the writer is closed or has no archive, or cannot be flushed.
