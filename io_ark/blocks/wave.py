@@ -18,6 +18,10 @@ class Wave(NamedTuple):
     Attributes:
         sample_frequency: sampling rate in Hz.
         samples: int16 of shape (channels, samples).
+
+    >>> import io_ark, numpy as np
+    >>> io_ark.Wave(16000.0, np.zeros((1, 8000), np.int16)).duration
+    0.5
     """
 
     sample_frequency: float
@@ -38,6 +42,13 @@ class WaveInfo(NamedTuple):
         sample_count: samples per channel, or None if the header lacks it (audio written to a pipe).
         big_endian: True for big-endian samples (RIFX).
         data_bytes: number of bytes of samples, or None if the header lacks it.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/a.wav"
+    >>> io_ark.save(name, io_ark.Wave(16000.0, np.zeros((1, 8000), np.int16)))
+    >>> info = io_ark.load(name, kind="wave-info")
+    >>> info.duration, info.shape
+    (0.5, (1, 8000))
     """
 
     sample_frequency: float

@@ -175,24 +175,24 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
 
 
 def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
-    """Read all samples in parts of shape (samples, channels), because a damaged header may announce any length."""
+    """Read all samples, as int16 parts of shape (samples, channels). A damaged header may announce any length."""
     parts: list[npt.NDArray[np.int16]] = []
     count = clipped = 0
-    fractions = file.subtype in ("FLOAT", "DOUBLE")
+    is_float = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        part = file.read(_CHUNK_FRAMES, dtype="float64" if fractions else "int16", always_2d=True)
+        part = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
         if not len(part):
             break
         count += len(part)
         if count > max_duration * file.samplerate:
-            text = f"the audio is longer than max_duration={max_duration:g} s"
-            source.fail(f"{text}: split the audio, or increase the limit", 0)
-        if fractions:
+            problem = f"the audio is longer than max_duration={max_duration:g} s"
+            source.fail(f"{problem}: split the audio, or increase the limit", 0)
+        if is_float:
             if np.isnan(part).any():
                 source.fail("the audio has NaN samples: create the file again, or remove the recording")
-            whole = np.rint(part * 32768.0)
-            part = np.clip(whole, -32768, 32767)
-            clipped += int((part != whole).sum())
+            rounded = np.rint(part * 32768.0)
+            part = np.clip(rounded, -32768, 32767)
+            clipped += int((part != rounded).sum())
         parts.append(part.astype(np.int16))
     if clipped:
         logger.warning("%s: %d samples exceed -1 to 1 and were clipped", source.name, clipped)

@@ -102,8 +102,14 @@ class CompressedMatrix:
         range: difference between the values of the largest integer and of integer 0.
         codes: the integers. ``CM``: uint8 of shape (columns, rows). ``CM2``: uint16 of shape (rows, columns). ``CM3``:
             uint8 of shape (rows, columns).
-        percentiles: for ``CM`` only, uint16 of shape (columns, 4): the values of the integers 0, 64, 192 and 255 of each
-            column, in units of 1/65535 of the range.
+        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of
+            each column, in units of 1/65535 of the range.
+
+    >>> import numpy as np
+    >>> from io_ark.codecs.compressed import compress
+    >>> compressed = compress([[0.0, 1.0], [2.0, 3.0]], "one_byte_auto")
+    >>> compressed.shape, np.asarray(compressed).tolist()
+    ((2, 2), [[0.0, 1.0], [2.0, 3.0]])
     """
 
     format: bytes
@@ -254,8 +260,8 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
-        text = f"a matrix with values from {least} to {greatest} cannot be compressed"
-        raise FormatError(f"{text}: write it without compression")
+        problem = f"a matrix with values from {least} to {greatest} cannot be compressed"
+        raise FormatError(f"{problem}: write it without compression")
     return least, span
 
 
@@ -385,11 +391,11 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """Compress the matrices of a block with the arithmetic of :func:`compress`.
 
     Args:
-        block: the matrices, in float32.
+        block: nonempty matrices in float32.
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive, or None if a matrix is empty or cannot be compressed.
+        The entries of an archive, or None if the block has other values or a matrix cannot be compressed.
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None

@@ -221,8 +221,8 @@ def _classify_list(line: bytes) -> str:
     """Classify a line with semicolons, which end lists and separate pairs."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
-    whole = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
-    return "int-pair-vector" if whole else "float-pair-vector"
+    are_integers = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
+    return "int-pair-vector" if are_integers else "float-pair-vector"
 
 
 def read_any(source: Source) -> Any:

@@ -87,8 +87,8 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     try:
         created = codec_class(**(arguments | options))
     except TypeError as error:
-        text = f"{kind!r} does not accept the options {', '.join(options)}, or their values"
-        raise FormatError(f"{text} ({error}): correct or remove them") from error
+        problem = f"{kind!r} does not accept the options {', '.join(options)}, or their values"
+        raise FormatError(f"{problem} ({error}): correct or remove them") from error
     created.kind = kind
     return created
 

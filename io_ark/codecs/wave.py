@@ -522,6 +522,10 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
 
     Raises:
         FormatError: the samples are empty, are not numbers of one of these shapes, or are infinite or NaN.
+
+    >>> from io_ark.codecs.wave import pcm16
+    >>> pcm16([[0.0, 1.9, -2000.5]])
+    array([[    0,     1, -2000]], dtype=int16)
     """
     array = as_array(samples)
     if array.ndim == 1:
@@ -536,9 +540,9 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
     if minimum > -32769 and maximum < 32768:  # The conversion truncates, so -32768.9 is still in range.
         return array.astype("<i2")
-    whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
-    clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
-    count = int((clipped != whole).sum())
+    truncated: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
+    clipped: npt.NDArray[Any] = np.clip(truncated, -32768, 32767)
+    count = int((clipped != truncated).sum())
     if count:
         logger.warning("WARNING: clipped %d samples out of total %d. Reduce volume?", count, array.size)
     return clipped.astype("<i2")

@@ -52,8 +52,8 @@ class Input(AbstractContextManager["Input"]):
         """Close the input after all bytes have been read, and raise :class:`PipeError` if a pipe's command failed."""
         status = self.close()
         if status:
-            text = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
-            raise PipeError(text, file=self.source.name)
+            message = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
+            raise PipeError(message, file=self.source.name)
 
     def __exit__(self, kind: object, *_: object) -> None:
         status = self.close()

@@ -157,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write bytes (any object with the buffer protocol). Small writes are buffered; large writes are passed to the operating system at once.
+        """Write a bytes-like object. Small writes are buffered. Large writes go to the operating system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -383,7 +383,7 @@ def _open_output_pipe(command: str, access: Access) -> Output:
         raw.close()
         status = wait_for(child)
         if status:
-            text = f"the command {describe_status(status)}, so the output is incomplete: correct the command"
-            raise PipeError(text, file=f"|{command}")
+            message = f"the command {describe_status(status)}, so the output is incomplete: correct the command"
+            raise PipeError(message, file=f"|{command}")
 
     return Output(f"|{command}", raw, finish)

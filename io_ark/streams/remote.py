@@ -168,7 +168,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` of a file by HTTP. If ``version`` is a strong ETag, request this version."""
+    """Request the bytes ``start`` to ``stop - 1`` by HTTP, of the version ``version`` if this is a strong ETag."""
     import asyncio  # Imported here, because an import at the top delays every program.
 
     from aiohttp import ClientTimeout

@@ -246,11 +246,12 @@ class BlockLoader:
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
-            text = b"\0".join(batch)
-            if text.count(b"\0") >= len(batch):  # A line contains a zero byte, but zero bytes separate the lines for C.
+            joined_lines = b"\0".join(batch)
+            # Zero bytes separate the lines for C, so a line must not contain a zero byte.
+            if joined_lines.count(b"\0") >= len(batch):
                 break
             count = NATIVE.function("ark_read_files")(
-                text, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
+                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]

@@ -60,13 +60,13 @@ def read_key(source: Source) -> str | None:
     if after == b" " or after == b"\t":
         source.skip(1)
     elif after != b"\n":
-        where = source.tell()
+        offset = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
             raise TruncatedError(
                 f"ends after the key {shown}, before the object: create the archive again",
                 file=source.name,
-                offset=where,
+                offset=offset,
             )
         source.fail(
             f"expected a space after the key {shown}, found {decode_key(after)!r}: check that the file is an archive"

@@ -46,8 +46,8 @@ class ArchiveTarget:
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
         if table.kind == "both" and "\n" in table.archive:
-            text = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
-            raise SpecifierError(text, file=table.archive)
+            problem = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
+            raise SpecifierError(problem, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
         target = parse_wxfilename(table.archive)
