@@ -125,7 +125,16 @@ def read_npy(file: Any, size: int, name: str) -> Array:
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
-    """Raise :class:`FormatError` if the array ``name`` of ``unpacked`` bytes is implausibly large for its file."""
+    """Refuse an array that is implausibly large for its compressed file.
+
+    Args:
+        unpacked: size of the array in bytes.
+        path: the file.
+        name: name of the array for the error message.
+
+    Raises:
+        FormatError: the array is too large for the file.
+    """
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
         raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "

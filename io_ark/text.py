@@ -108,7 +108,13 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return an HTML table for Jupyter, with ``note`` below it. It has no colors, to fit light and dark themes.
+    """Return an HTML table for Jupyter. It has no colors, so that it fits light and dark themes.
+
+    Args:
+        title: title above the table.
+        rows: cells of each row.
+        header: names of the columns, or empty for a table without names.
+        note: text below the table.
 
     >>> format_html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'

@@ -312,7 +312,12 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes the count in the error for a negative number.
+    """Read a count, a 32-bit integer that must not be negative.
+
+    Args:
+        source: source at the count.
+        binary: True if the count is stored in binary, False for text.
+        what: description of the count for the error message.
 
     Raises:
         FormatError: there is no integer of 32 bits, or it is negative.
@@ -345,9 +350,14 @@ def encode_int32(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float, or a double if ``single`` is False.
+    """Read a float or double.
 
     A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
+
+    Args:
+        source: source at the number.
+        binary: True if the number is stored in binary, False for text.
+        single: True for a float, which is rounded to float32, False for a double.
 
     Raises:
         FormatError: there is no number, or it is out of range.

@@ -178,7 +178,7 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
 
 
 def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
-    """Return the matrix with a header and integers in memory. For the arguments, see :func:`_decompress`."""
+    """Return a compressed matrix that refers to data in memory. For the arguments, see :func:`_decompress`."""
     format_name, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
     if format_name != b"CM":

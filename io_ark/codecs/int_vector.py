@@ -48,7 +48,16 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read ``count`` records of type ``layout`` and check their size bytes. ``what`` describes the records in errors.
+    """Read records of numbers in binary, and check the size byte before every number.
+
+    Args:
+        source: source at the first record.
+        layout: type of a record (see :func:`create_sized_layout`).
+        count: number of records.
+        what: description of the records for error messages.
+
+    Returns:
+        Array of records, shape (count,).
 
     Raises:
         FormatError: a size byte is wrong.
@@ -94,7 +103,14 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers.
 
-    ``at`` is the offset of the line in the source, for errors.
+    Args:
+        text: the line.
+        source: source of the line, which errors name.
+        at: offset of the line in the source, for errors.
+        dtype: integer type of the result.
+
+    Returns:
+        Array of shape (numbers,).
 
     Raises:
         FormatError: a word is not an integer, or an integer is out of range.

@@ -39,7 +39,13 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
 
 
 def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Return the entries of an archive. An entry is a key, ``start``, which begins with a space, and an object."""
+    """Return the entries of an archive.
+
+    Args:
+        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
+        start: bytes between a key and its object: a space and, in binary, the marker.
+        objects: bytes of the object of each key.
+    """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
     before, after = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))

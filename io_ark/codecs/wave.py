@@ -112,13 +112,13 @@ class Chunks:
 class _Header(NamedTuple):
     """Header of a wave file."""
 
-    info: WaveInfo
+    info: WaveInfo  # sampling rate, number of channels and size of the samples
     block: int  # number of bytes of one sample of all channels
     is_counted: bool  # True if the number of samples follows from the number of bytes
     foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return a WAV file of the encoded samples ``data``. Only for a header with a ``foreign`` format chunk."""
+        """Return the bytes of a WAV file with the encoded samples ``data``. The header needs a ``foreign`` chunk."""
         order = ">" if self.info.big_endian else "<"
         parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)

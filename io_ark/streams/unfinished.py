@@ -185,7 +185,13 @@ def synchronize(path: Path) -> None:
 
 
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
-    """Rename a complete temporary file. If the machine crashes, either the old file or the new file is there."""
+    """Rename a complete temporary file to ``path``. If the machine crashes, ``path`` is the old or the new file.
+
+    Args:
+        temporary: the temporary file.
+        path: file to replace.
+        follow: if ``path`` is a link, replace its target. By default the link itself is replaced.
+    """
     place = resolve_place(path, follow=follow)
     os.replace(temporary, place)
     synchronize(place.parent)
@@ -193,7 +199,7 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for the block to fill with files. The temporary folder then replaces ``folder``.
+    """Yield a temporary folder, which the ``with`` block fills with files. It then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed.
 

@@ -114,7 +114,12 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split line ``number`` of the script file ``name`` into key and value.
+    """Split a line of a script file into key and value.
+
+    Args:
+        line: the line.
+        name: name of the script file, for the error message.
+        number: number of the line, for the error message.
 
     Raises:
         FormatError: the line has no key or no value.
