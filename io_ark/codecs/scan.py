@@ -224,7 +224,11 @@ def scan_line(kind: str, line: bytes) -> Any:
 
 
 class ShapeScan:
-    """Reads the shapes of matrices."""
+    """Reads blocks of the shapes of matrices, without the numbers.
+
+    Args:
+        dtype: type of the elements that reading the matrices would return.
+    """
 
     file_bytes, reads_places, of_any_size = 0, False, False
 

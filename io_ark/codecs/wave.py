@@ -65,7 +65,11 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes.
+
+    Args:
+        source: source at the first byte of the file.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -308,7 +312,11 @@ def _make_info(size: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files with one channel."""
+    """Reads blocks of wave files with one channel.
+
+    Args:
+        only_headers: True to read the headers and skip the samples. Values are then :class:`WaveInfo`.
+    """
 
     reads_places, of_any_size = True, False
 

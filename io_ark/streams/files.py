@@ -161,6 +161,11 @@ class OpenFiles:
     When the process runs out of descriptors, all cached files are closed. The cache is thread-safe without a lock,
     because each operation on the dictionary is atomic. At worst a file is opened twice.
 
+    Args:
+        limit: maximum number of files that the cache keeps open.
+        mmap: map local files into memory.
+        access: permission to open URLs. By default, URLs at public addresses are allowed.
+
     Attributes:
         idle_sources: sources that no reader uses. A reader takes one out and puts it back.
     """

@@ -25,9 +25,15 @@ STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class Input(AbstractContextManager["Input"]):
-    """An opened rxfilename, with the resources to close.
+    """An open rxfilename. Leaving its context closes it.
 
     As in Kaldi, leaving the context of a pipe without an exception logs a warning if its command failed.
+
+    Args:
+        source: source of the bytes of the file or pipe.
+        close: function that closes a pipe or releases standard input, and returns the exit status of the command of a
+            pipe, or 0. None for other inputs.
+        keep: object that must stay alive until the input is closed.
 
     Attributes:
         source: source of the bytes of the file or pipe.

@@ -248,6 +248,10 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
 
+    Args:
+        url: the URL.
+        access: permission to open URLs.
+
     Attributes:
         path: the URL.
         regular: always True, because the file has offsets.
@@ -418,7 +422,13 @@ def _describe_error(error: Exception) -> str:
 
 
 class RemoteSource(FileSource):
-    """Source of a remote file's bytes. All reads go through the file's read-ahead."""
+    """Source of the bytes of a :class:`RemoteFile`. All reads go through the read-ahead of the file.
+
+    Args:
+        file: the file.
+        offset: offset of the first byte to read.
+        ahead: read ahead, because the bytes after an object will be needed.
+    """
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
@@ -457,7 +467,12 @@ class RemoteSource(FileSource):
 
 
 class Upload:
-    """A file that is being uploaded to a URL. It appears at the URL when it is complete."""
+    """A file that is being uploaded to a URL. It appears at the URL when it is complete.
+
+    Args:
+        url: the URL.
+        access: permission to open URLs.
+    """
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)

@@ -362,7 +362,18 @@ class Source:
 
 
 class BytesSource(Source):
-    """Source of bytes in memory: ``bytes``, a memory map, or the buffer of an array. Arrays are read as views."""
+    """Source of bytes in memory: ``bytes``, a memory map, or the buffer of an array. Arrays are read as views.
+
+    Args:
+        buffer: object with the buffer protocol that contains the bytes.
+        offset: offset of the first byte to read.
+        name: name for error messages.
+
+    >>> from io_ark.streams.source import BytesSource
+    >>> source = BytesSource(b"utt1 word\\n")
+    >>> source.read_token(), source.tell()
+    (b'utt1', 4)
+    """
 
     small = 0
 
@@ -415,7 +426,12 @@ class MapSource(BytesSource):
 
 
 class StreamSource(Source):
-    """Source of a stream: a pipe, standard input, or any object with ``readinto``."""
+    """Source of the bytes of a stream, such as a pipe or standard input.
+
+    Args:
+        raw: object with the method ``readinto``, such as an unbuffered binary file.
+        name: name for error messages.
+    """
 
     def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
         super().__init__(name)

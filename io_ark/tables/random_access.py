@@ -142,15 +142,16 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 
 
 class Lookup:
-    """Base class of lookups. The subclasses differ in the values that stay in memory.
+    """Base class of lookups of values by key. The subclasses differ in the values that stay in memory.
 
     Only a key that is missing in the table is checked for invalid characters, which saves time.
 
     Attributes:
         table: parsed rspecifier of the table.
         closed: True after :meth:`close`.
-        reads: remembers a failed read, after which every read raises an error. Bytes after a damaged entry may look
-            like entries, keys after a key out of order may look sorted, and the bytes of an interrupted read are lost.
+        reads: context of all reads. After a failed read, every read raises an error, because bytes after a damaged
+            entry may look like entries, keys after a key out of order may look sorted, and the bytes of an interrupted
+            read are lost.
     """
 
     def __init__(self, table: Rspecifier) -> None:
@@ -183,7 +184,7 @@ class Lookup:
 
 
 class ScriptLookup(Lookup):
-    """Lookup in a script file."""
+    """Lookup in a script file. The object of a key is read when it is looked up."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table)

@@ -58,6 +58,9 @@ class LineSplitter:
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
     error, because Kaldi would stop at the blank line and lose the lines after it.
 
+    Args:
+        name: name of the script file, for messages.
+
     Attributes:
         blank: numbers of the blank lines that follow the last line with a key.
     """

@@ -41,7 +41,12 @@ class CollectedChunks(list[Any]):
 
 
 class ArchiveTarget:
-    """Writes all objects to one stream, and optionally a script file with their locations."""
+    """Writes all objects to one archive, and optionally their locations to a script file.
+
+    Args:
+        table: the parsed wspecifier.
+        access: permission to run commands and to open URLs.
+    """
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -138,7 +143,12 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
 
 
 class ScriptTarget:
-    """Writes objects to the streams that an existing script file names for their keys."""
+    """Writes every object to the file or command that an existing script file names for its key.
+
+    Args:
+        table: the parsed wspecifier, whose script file exists.
+        access: permission to run commands and to open URLs.
+    """
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
