@@ -122,6 +122,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
     """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
 
     >>> from pathlib import Path
+    >>> from io_ark.specifier import decode_file_name, parse_rxfilename
     >>> parse_rxfilename(decode_file_name(Path("a.ark:123")))
     Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
     """
@@ -131,6 +132,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
 def classify_rspecifier(text: str) -> Rspecifier | None:
     """Parse an rspecifier. Return None for other text, which may be an rxfilename.
 
+    >>> from io_ark.specifier import classify_rspecifier
     >>> classify_rspecifier("scp,p:feats.scp")
     Rspecifier(kind='scp', rxfilename='feats.scp', once=False, sorted=False, called_sorted=False, permissive=True, \
 background=False)
@@ -192,6 +194,7 @@ _ADVICE = {
 def classify_wspecifier(text: str) -> Wspecifier | None:
     """Parse a wspecifier. Return None for other text, which may be a wxfilename.
 
+    >>> from io_ark.specifier import classify_wspecifier
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
@@ -284,6 +287,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
 def is_url(path: str) -> bool:
     """Return True for a URL, and False for the path of a local file.
 
+    >>> from io_ark.specifier import is_url
     >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
     (True, False)
     """
@@ -343,6 +347,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
     Raises:
         RangeSyntaxError: the text ends in an invalid range.
 
+    >>> from io_ark.specifier import split_range
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
     """

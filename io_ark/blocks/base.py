@@ -358,6 +358,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
     Raises:
         KeyFormatError: a key is empty or has a line break.
 
+    >>> from io_ark.blocks.base import encode_keys
     >>> encode_keys(["a", "b"])
     b'a\\nb\\n'
     """

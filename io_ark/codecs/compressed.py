@@ -207,6 +207,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
             method has no fixed range.
 
     >>> import numpy as np
+    >>> from io_ark.codecs.compressed import compress
     >>> compress(np.array([[0.0, 1.0], [2.0, 3.0]]), "two_byte_auto").codes
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)

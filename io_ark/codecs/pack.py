@@ -32,6 +32,8 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
         numbers: one number for each key, int32, float32 or float64 of shape (keys,).
 
+    >>> import numpy as np
+    >>> from io_ark.codecs.pack import number_lines
     >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """

@@ -66,6 +66,8 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     Raises:
         ValueError: the numbers do not match the lengths, or are not int32, float32 or float64.
 
+    >>> import numpy as np
+    >>> from io_ark.codecs.text_format import encode_lists
     >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
     (b'[ 1.5 2 ] [ ] ', array([10, 14]))
     """

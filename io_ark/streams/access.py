@@ -66,6 +66,7 @@ class Access(NamedTuple):
 def is_public(address: str) -> bool:
     """Return True for a public address, and False for an address of a private network or of this machine.
 
+    >>> from io_ark.streams.access import is_public
     >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
     (True, False, False, False)
     """

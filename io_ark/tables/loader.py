@@ -76,6 +76,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
     Raises:
         SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
 
+    >>> from io_ark.tables.loader import resolve_folder
     >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
     'https://host/data'
     """
@@ -98,6 +99,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 def prepend_folder(rxfilename: str, folder: str) -> str:
     """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names stay unchanged.
 
+    >>> from io_ark.tables.loader import prepend_folder
     >>> prepend_folder("feats.ark:123[0:9]", "/data"), prepend_folder("gunzip -c feats.gz |", "/data")
     ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
     """
