@@ -47,20 +47,29 @@ def load(
     """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
-        rxfilename: location of the object: a file, ``file:offset``, ``-`` or a command that ends in ``|``. A range in
-            brackets, both ends included, selects a part. A path is a plain file name.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected from the data.
+        rxfilename: location of the object: a file, ``file:offset``, a URL, ``-`` for standard input, or a command that
+            ends in ``|``. A range in brackets, both ends included, selects a part of the object. A path object is a
+            plain file name.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. If None, the kind is
+            detected from the data.
         pipes: False to refuse commands.
         network: False to refuse URLs.
-        options: arguments of the kind's codec.
+        options: arguments of the codec of ``kind``.
 
     Returns:
         An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
         :class:`~io_ark.codecs.wave.Wave`, a number, a string, ...
 
     Raises:
-        ArkError: the object cannot be opened, or not read as this kind.
+        ArkError: the object cannot be opened, or cannot be read as this kind.
         TypeError: there are options, but ``kind`` is not a name.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/identity.mat"
+    >>> io_ark.save(name, np.eye(3, dtype=np.float32))
+    >>> io_ark.load(name + "[0:1]")
+    array([[1., 0., 0.],
+           [0., 1., 0.]], dtype=float32)
     """
     name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
@@ -79,17 +88,19 @@ def save(
     network: bool = True,
     **options: Any,
 ) -> None:
-    """Save one object to a file or command. :func:`load` reads the object.
+    """Save one object to a file, a URL or a command. :func:`load` reads the object.
 
     Args:
-        wxfilename: path of a file, ``-`` for standard output, or a command that starts with ``|``.
+        wxfilename: location to write to: a path, a URL, ``-`` for standard output, or a command that starts with
+            ``|``.
         value: the object.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None: detected.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. If None, the kind is
+            detected from the value.
         binary: True for the binary format, False for text.
         compress: compression method of a float matrix, as for :func:`writer`.
         pipes: False to refuse commands.
         network: False to refuse URLs.
-        options: arguments of the kind's codec, such as ``method`` for "compressed-matrix".
+        options: arguments of the codec of ``kind``, such as ``method`` for "compressed-matrix".
 
     Raises:
         ArkError: the value cannot be written as this kind, or the output cannot be written.
@@ -110,7 +121,7 @@ def save(
 def read(
     rspecifier: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of a table in its order.
+    """Iterate over the entries of a table, in the order of the table.
 
     Args:
         rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
@@ -124,6 +135,14 @@ def read(
 
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/means.ark"
+    >>> with io_ark.writer(name) as writer:
+    ...     writer["utt1"] = np.float32([1, 2])
+    >>> for key, value in io_ark.read(name):
+    ...     print(key, value)
+    utt1 [1. 2.]
     """
     name = decode_file_name(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
@@ -142,27 +161,35 @@ def load_scp(
     network: bool = True,
     relative_to: RelativeTo | None = None,
 ) -> Mapping[str, Any]:
-    """Load a script file as a mapping from key to object. Objects are read on access.
+    """Load a script file as a mapping from keys to objects. An object is read when its key is accessed.
 
     A file of ten million lines opens in seconds and takes about 20 bytes per line in addition to its own size. The
     mapping can be shared by threads and forked processes, and pickled (for spawned DataLoader workers): no file
     position is shared.
 
     Args:
-        rxfilename: the script file: an rxfilename, or a path.
-        kind: kind of the objects, such as "matrix"; None: detected for every object.
-        mmap: map archives into memory, and return read-only views of them where the layout allows.
+        rxfilename: location of the script file, as for :func:`load`.
+        kind: kind of the objects, such as "matrix". If None, the kind of each object is detected.
+        mmap: map archives into memory, and return read-only views of the archives where the layout allows.
         max_open_files: maximum number of archives kept open.
         pipes: False to refuse commands.
         network: False to refuse URLs.
-        relative_to: "script" resolves relative file names against the folder of the script file; None against the
-            current folder, as Kaldi does.
+        relative_to: "script" resolves relative file names against the folder of the script file. None resolves
+            relative file names against the current folder, as Kaldi does.
 
     Returns:
-        A mapping from keys to values (see :func:`load`). Arrays are writable, unless ``mmap``.
+        A mapping from keys to values (see :func:`load`). Arrays are writable, unless ``mmap`` is true.
 
     Raises:
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with io_ark.writer(f"ark,scp:{folder}/means.ark,{folder}/means.scp") as writer:
+    ...     writer["utt1"] = np.float32([1, 2])
+    >>> means = io_ark.load_scp(f"{folder}/means.scp")
+    >>> list(means), means["utt1"]
+    (['utt1'], array([1., 2.], dtype=float32))
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     access = Access(pipes, network)
@@ -183,9 +210,9 @@ def writer(
 
     Args:
         wspecifier: ``ark:feats.ark``, ``ark,t:-``, ``ark,scp:feats.ark,feats.scp``; or the name or path of an archive.
-        compress: compression method of float matrices: "speech" (recommended), or the name or number of another method;
-            None: not compressed. Text is never compressed.
-        kind: kind of all objects, such as "vector"; None: detected from each value.
+        compress: compression method of float matrices: "speech" (recommended), or the name or number of another method.
+            If None, matrices are not compressed. Text is never compressed.
+        kind: kind of all objects, such as "vector". If None, the kind of each object is detected from its value.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -194,6 +221,13 @@ def writer(
 
     Raises:
         ArkError: the table cannot be opened.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/feats.ark"
+    >>> with io_ark.writer(name, compress="speech") as writer:
+    ...     writer["utt1"] = np.zeros((98, 40), np.float32)
+    >>> [(key, matrix.shape) for key, matrix in io_ark.read(name)]
+    [('utt1', (98, 40))]
     """
     name = decode_file_name(wspecifier)
     table = classify_wspecifier(name) or Wspecifier("ark", _refuse_script_name(name))
@@ -201,7 +235,7 @@ def writer(
 
 
 def _refuse_script_name(name: str) -> str:
-    """Return the name of an output. Refuse the name of a script file."""
+    """Return ``name`` unchanged. Refuse the name of a script file, which only a table with an archive can have."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(

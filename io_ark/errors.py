@@ -44,8 +44,9 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?
 
 
 def hide_secrets(text: str) -> str:
-    """Remove user, password, query and fragment from URLs in a string. Queries hold signatures and tokens.
+    """Replace the user, password, query and fragment of each URL in a string with ``***``, because they may be secret.
 
+    >>> from io_ark.errors import hide_secrets
     >>> hide_secrets("https://anna:secret@host/a.ark?sig=1f3e: timed out")
     'https://***@host/a.ark?*** timed out'
     """

@@ -34,6 +34,7 @@ def suggest_install(package: str, use: str = "") -> str:
         package: name of the package in the package index.
         use: the feature that needs the package, such as "FLAC files", for the start of the message.
 
+    >>> from io_ark.extras import suggest_install
     >>> suggest_install("soundfile", "FLAC files")
     "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
     >>> suggest_install("yaml")

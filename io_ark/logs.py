@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Logger:
-    """Behaves as ``logging.getLogger(name)``."""
+    """Behaves like ``logging.getLogger(name)``."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -34,7 +34,8 @@ def load_npy(path: str | PathLike[str]) -> Array:
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
 
-    >>> import tempfile
+    >>> import tempfile, numpy as np
+    >>> from io_ark.numpy_files import load_npy
     >>> name = tempfile.mkdtemp() + "/a.npy"
     >>> np.save(name, np.arange(3))
     >>> load_npy(name)
@@ -50,14 +51,15 @@ def load_npy(path: str | PathLike[str]) -> Array:
 
 
 def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
-    """Load all arrays of a ``.npz`` file by their names.
+    """Load all arrays of a ``.npz`` file as a dictionary from names to arrays.
 
     Raises:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not a ``.npz`` file, is truncated, or an array is too large for the file.
 
-    >>> import tempfile
+    >>> import tempfile, numpy as np
+    >>> from io_ark.numpy_files import load_npz
     >>> name = tempfile.mkdtemp() + "/a.npz"
     >>> np.savez(name, samples=np.arange(3))
     >>> load_npz(name)
@@ -90,8 +92,8 @@ def read_npy(file: Any, size: int, name: str) -> Array:
 
     Args:
         file: an open binary file at the first byte of the array's header.
-        size: the number of bytes up to the end of the array.
-        name: name for error messages.
+        size: number of bytes from this position to the end of the array.
+        name: name of the file for error messages.
 
     Raises:
         FormatError: the bytes are not an array of numbers or strings in NumPy's format, or are truncated.
@@ -123,7 +125,16 @@ def read_npy(file: Any, size: int, name: str) -> Array:
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
-    """Raise :class:`FormatError` if the array ``name`` of ``unpacked`` bytes is implausibly large for its file."""
+    """Refuse an array that is implausibly large for its compressed file.
+
+    Args:
+        unpacked: size of the array in bytes.
+        path: the file.
+        name: name of the array for the error message.
+
+    Raises:
+        FormatError: the array is too large for the file.
+    """
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
         raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "
@@ -131,7 +142,7 @@ def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
 
 
 def _measure_regular_file(name: str) -> int:
-    """Return the size of a regular file. Refuse other files, because a FIFO or a device may block or never end."""
+    """Return the size of a regular file in bytes. Refuse other files: a FIFO or device may block or never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
@@ -150,5 +161,5 @@ def _open_error(name: str, error: OSError | ValueError) -> OpenError:
 
 
 def _describe_error(error: Exception) -> str:
-    """Return the first line of the text of an error, or the type of an error without text."""
+    """Return the first line of the message of an error, or the name of its type if the message is empty."""
     return (str(error).splitlines() or [type(error).__name__])[0]

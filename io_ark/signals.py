@@ -13,7 +13,7 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Deliver ^C, SIGTERM and SIGHUP at the end of this context. Only the main thread receives signals."""
+    """Return a context that delays ^C, SIGTERM and SIGHUP to its end. In other threads, the context does nothing."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:

@@ -1,8 +1,9 @@
 """Parse rspecifiers, wspecifiers and extended file names. No file is opened.
 
-An *rspecifier* names a table to read (``scp,p:feats.scp``), a *wspecifier* one to write (``ark,scp:a.ark,a.scp``). An
-*rxfilename* names one stream to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``), a *wxfilename* one to write. A
-range in brackets after an rxfilename selects a part of the object. The rules are Kaldi's (src/util: kaldi-table.cc,
+An *rspecifier* names a table to read (``scp,p:feats.scp``). A *wspecifier* names a table to write
+(``ark,scp:a.ark,a.scp``). An *rxfilename* names a single object to read (``a.ark:123``, ``gunzip -c a.gz |``, ``-``). A
+*wxfilename* names a single file or command to write. A range in brackets after an rxfilename selects a part of the
+object. The rules are Kaldi's (src/util: kaldi-table.cc,
 kaldi-io.cc, kaldi-holder.cc), including unusual ones: options are separated by commas or single spaces, and a specifier
 must not end in white space.
 """
@@ -33,7 +34,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class Rspecifier(NamedTuple):
-    """A table to read."""
+    """A parsed rspecifier, which names a table to read."""
 
     kind: Literal["ark", "scp"]  # "ark" (an archive) or "scp" (a script file with the location of each object)
     rxfilename: str  # name of the stream that contains the archive or script file
@@ -45,7 +46,7 @@ class Rspecifier(NamedTuple):
 
 
 class Wspecifier(NamedTuple):
-    """A table to write."""
+    """A parsed wspecifier, which names a table to write."""
 
     # "ark" (an archive), "both" (an archive, and a script file with the locations of its objects) or "scp" (an existing
     # script file that names the output file of each key)
@@ -58,25 +59,25 @@ class Wspecifier(NamedTuple):
 
 
 class Rxfilename(NamedTuple):
-    """A stream to read: a "file" (from ``offset`` on), "stdin", or the output of a command ("pipe")."""
+    """A parsed rxfilename: a "file" to read from ``offset`` on, "stdin", or the output of a command ("pipe")."""
 
     kind: Literal["file", "stdin", "pipe"]
-    path: str = ""
-    offset: int | None = None
-    command: str = ""
+    path: str = ""  # path or URL of a "file"
+    offset: int | None = None  # offset of the object in a "file", in bytes; None for the start of the file
+    command: str = ""  # command of a "pipe", without the bar at its end
 
 
 class Wxfilename(NamedTuple):
-    """A stream to write: a "file", "stdout", or the input of a command ("pipe")."""
+    """A parsed wxfilename: a "file" to write, "stdout", or the input of a command ("pipe")."""
 
     kind: Literal["file", "stdout", "pipe"]
-    path: str = ""
-    command: str = ""
+    path: str = ""  # path or URL of a "file"
+    command: str = ""  # command of a "pipe", without the bar at its start
 
 
 @dataclass(frozen=True)
 class Range:
-    """Part of a matrix or vector."""
+    """Rows and columns of a matrix, or elements of a vector, that a range in brackets selects."""
 
     rows: tuple[int, int] | None  # first and last row (element of a vector), both included; None: all
     columns: tuple[int, int] | None  # first and last column, both included; None: all
@@ -87,7 +88,7 @@ class Range:
 
         Args:
             rows: number of rows of a matrix, or of elements of a vector.
-            columns: number of columns of a matrix; None for a vector.
+            columns: number of columns of a matrix, or None for a vector.
 
         Raises:
             ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or has columns
@@ -121,6 +122,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
     """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
 
     >>> from pathlib import Path
+    >>> from io_ark.specifier import decode_file_name, parse_rxfilename
     >>> parse_rxfilename(decode_file_name(Path("a.ark:123")))
     Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
     """
@@ -130,6 +132,7 @@ def decode_file_name(file: str | PathLike[str]) -> str:
 def classify_rspecifier(text: str) -> Rspecifier | None:
     """Parse an rspecifier. Return None for other text, which may be an rxfilename.
 
+    >>> from io_ark.specifier import classify_rspecifier
     >>> classify_rspecifier("scp,p:feats.scp")
     Rspecifier(kind='scp', rxfilename='feats.scp', once=False, sorted=False, called_sorted=False, permissive=True, \
 background=False)
@@ -191,6 +194,7 @@ _ADVICE = {
 def classify_wspecifier(text: str) -> Wspecifier | None:
     """Parse a wspecifier. Return None for other text, which may be a wxfilename.
 
+    >>> from io_ark.specifier import classify_wspecifier
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
@@ -204,22 +208,46 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
 
 
 def is_table_rspecifier(text: str) -> bool:
-    """Return True if the text is an rspecifier (``ark:...``, ``scp,p:...``) and not the name of a single stream."""
+    """Return True if the text is an rspecifier (``ark:...``, ``scp,p:...``), and False if it is an rxfilename.
+
+    An rxfilename names a single object in a file or in the output of a command.
+
+    >>> import io_ark
+    >>> io_ark.is_table_rspecifier("scp:feats.scp"), io_ark.is_table_rspecifier("mean.vec")
+    (True, False)
+    """
     return classify_rspecifier(text) is not None
 
 
 def is_table_wspecifier(text: str) -> bool:
-    """Return True if the text is a wspecifier (``ark:...``, ``ark,scp:...``) and not the name of a single stream."""
+    """Return True if the text is a wspecifier (``ark:...``, ``ark,scp:...``), and False if it is a wxfilename.
+
+    A wxfilename names a single file or command.
+
+    >>> import io_ark
+    >>> io_ark.is_table_wspecifier("ark:-"), io_ark.is_table_wspecifier("mean.vec")
+    (True, False)
+    """
     return classify_wspecifier(text) is not None
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text.
+
+    >>> from io_ark.specifier import parse_rspecifier
+    >>> parse_rspecifier("ark,s,cs:feats.ark").called_sorted
+    True
+    """
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text."""
+    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text.
+
+    >>> from io_ark.specifier import parse_wspecifier
+    >>> parse_wspecifier("ark,t:-").binary
+    False
+    """
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
@@ -259,6 +287,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
 def is_url(path: str) -> bool:
     """Return True for a URL, and False for the path of a local file.
 
+    >>> from io_ark.specifier import is_url
     >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
     (True, False)
     """
@@ -266,7 +295,15 @@ def is_url(path: str) -> bool:
 
 
 def parse_wxfilename(text: str) -> Wxfilename:
-    """Parse a wxfilename. Raise :class:`SpecifierError` if it names a table, a part of a file, or is invalid."""
+    """Parse a wxfilename, the name of a single file or command to write.
+
+    Raises:
+        SpecifierError: the name is that of a table or of a part of a file, or is invalid.
+
+    >>> from io_ark.specifier import parse_wxfilename
+    >>> parse_wxfilename("| gzip -c > mean.gz")
+    Wxfilename(kind='pipe', path='', command=' gzip -c > mean.gz')
+    """
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
     if text in ("", "-"):
@@ -305,8 +342,12 @@ def _refuse(text: str, why: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename from an optional range in brackets. Raise :class:`RangeSyntaxError` for an invalid range.
+    """Split an rxfilename into a name and an optional range in brackets.
 
+    Raises:
+        RangeSyntaxError: the text ends in an invalid range.
+
+    >>> from io_ark.specifier import split_range
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
     """
@@ -317,10 +358,14 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename that ends in ``]`` from the text in brackets.
+    """Split an rxfilename that ends in ``]`` into the name before the brackets and the text in the brackets.
 
     Raises:
         RangeSyntaxError: the text does not end in a range.
+
+    >>> from io_ark.specifier import split_brackets
+    >>> split_brackets("a.ark:123[0:9]")
+    ('a.ark:123', '0:9')
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
@@ -335,6 +380,10 @@ def parse_range(text: str) -> Range:
 
     Raises:
         RangeSyntaxError: ``text`` is not a range.
+
+    >>> from io_ark.specifier import parse_range
+    >>> parse_range(":,2:3")
+    Range(rows=None, columns=(2, 3), text=':,2:3')
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:

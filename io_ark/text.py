@@ -16,10 +16,11 @@ _SPACE = re.compile(r"\s+", re.ASCII)
 
 
 def parse_integer(text: bytes | str) -> int:
-    """Convert any number of decimal digits, with an optional sign, to an integer.
+    """Convert a string of decimal digits of any length, with an optional sign, to an integer.
 
     Integers of more than 400 digits become 2**64 or -2**64, which no caller accepts.
 
+    >>> from io_ark.text import parse_integer
     >>> parse_integer(b"-12"), parse_integer("9" * 5000) == 2**64, parse_integer("0" * 5000 + "7")
     (-12, True, 7)
     """
@@ -38,6 +39,7 @@ def split_words(line: str, splits: int = 0) -> list[str]:
         line: the line.
         splits: maximum number of splits. The remainder of the line is the last word. 0 means no limit.
 
+    >>> from io_ark.text import split_words
     >>> split_words("utt1\\twith\\u3000wide\\u00a0space ")
     ['utt1', 'with\\u3000wide\\xa0space']
     >>> split_words("utt1 some  text ", 1)
@@ -50,11 +52,12 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
 
 def quote_value(value: object) -> str:
-    """Return the ``repr`` of a value, in which a NumPy scalar looks like a number or string of Python.
+    """Return the ``repr`` of a value for a message. A NumPy scalar looks like a number or string of Python.
 
-    Of an integer of more than 128 bits, only the size is returned. The middle of a long value is omitted.
+    An integer of more than 128 bits is described by its number of bits. The middle of a long value is omitted.
 
     >>> import numpy as np
+    >>> from io_ark.text import quote_value
     >>> quote_value(np.float64(1.5)), quote_value("a"), quote_value(10**5000)
     ('1.5', "'a'", 'an integer of 16610 bits')
     >>> len(quote_value("a" * 5_000_000))
@@ -71,8 +74,9 @@ def quote_value(value: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Replace the middle of a string by an ellipsis if the string has more than 1,900 characters.
+    """Replace the middle of a string with an ellipsis if the string has more than 1,900 characters.
 
+    >>> from io_ark.text import shorten
     >>> len(shorten("a" * 5_000_000))
     1905
     """
@@ -83,6 +87,7 @@ def shorten(text: str) -> str:
 def escape_controls(text: str) -> str:
     r"""Escape all characters that are not printable, except newlines, so that a string is safe on a terminal.
 
+    >>> from io_ark.text import escape_controls
     >>> escape_controls("\x1b[2Jkey")
     '\\x1b[2Jkey'
     """
@@ -94,8 +99,9 @@ def escape_controls(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Escape control characters. Bytes that are not UTF-8 are unchanged.
+    r"""Escape the control characters of a string. Bytes that are not UTF-8 are unchanged.
 
+    >>> from io_ark.text import escape
     >>> escape("key\x1b[2J")
     'key\\x1b[2J'
     """
@@ -108,8 +114,15 @@ def escape(text: str) -> str:
 
 
 def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Return an HTML table for Jupyter, with ``note`` below it. It has no colors, to fit light and dark themes.
+    """Return an HTML table for Jupyter. It has no colors, so that it fits light and dark themes.
 
+    Args:
+        title: title above the table.
+        rows: cells of each row.
+        header: names of the columns, or empty for a table without names.
+        note: text below the table.
+
+    >>> from io_ark.text import format_html_table
     >>> format_html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'
     """

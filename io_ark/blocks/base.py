@@ -61,7 +61,7 @@ class MapError(Exception):
 
 
 class Block:
-    """Base class of blocks. A block holds successive entries of a table.
+    """Base class of blocks. A block holds successive entries of a table. An entry is a key and a value.
 
     Attributes:
         keys: the keys of the entries as bytes, with a newline after each.
@@ -81,7 +81,7 @@ class Block:
         raise NotImplementedError
 
     def select(self, entries: Mask) -> Block:
-        """Return a block of the entries for which the mask of shape (entries,) is true."""
+        """Return a block of the entries for which the boolean mask of shape (entries,) is true."""
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
@@ -126,7 +126,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class PackedBlock(Block):
-    """Entries in the binary format of an archive, which only a writer accepts."""
+    """Block of entries in the binary format of an archive. It can be written, but its values cannot be read."""
 
     keys: bytes
     data: Array  # (bytes,) uint8: the entries, with their keys
@@ -145,7 +145,7 @@ class PackedBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ObjectBlock(Block):
-    """Entries of any kind. Their values are created on access."""
+    """Block of entries of any kind. The values are created on access."""
 
     keys: bytes
     read: Callable[[], Iterable[Any]]  # function that returns the values in the order of the keys
@@ -179,8 +179,10 @@ class ObjectBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlock(Block):
-    """Entries that are arrays.
+    """Block of entries whose values are matrices, vectors or scalars of one type, joined in one array.
 
+    >>> import numpy as np
+    >>> from io_ark.blocks import ArrayBlock
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
     >>> block.rows().tolist(), block.count_columns()
     ([0, 1, 3], 2)
@@ -210,14 +212,14 @@ class ArrayBlock(Block):
         return len(self.shapes)
 
     def count_elements(self) -> Integers:
-        """Return the number of elements of each array."""
+        """Return the number of elements of each array, shape (entries,)."""
         if self.dimensions == 0:
             return np.ones(len(self), np.int64)
         sizes: Integers = self.shapes[:, 0] * self.shapes[:, 1] if self.dimensions > 1 else self.shapes[:, 0]
         return sizes
 
     def rows(self) -> Integers:
-        """Return the bounds (entries + 1,) of the arrays: the first row of each array, and the total number of rows.
+        """Return the bounds of the arrays in rows, shape (entries + 1,): the first row of each array, then the total.
 
         For vectors, elements are counted instead of rows.
         """
@@ -264,8 +266,8 @@ class ArrayBlock(Block):
         """Return a block of matrices with the same keys.
 
         Args:
-            values: (rows, columns): the rows of all matrices.
-            counts: (entries,): number of rows of each matrix. None keeps the numbers of rows of this block.
+            values: rows of all matrices, shape (rows, columns).
+            counts: number of rows of each matrix, shape (entries,). None keeps the numbers of rows of this block.
         """
         shapes = np.empty_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
@@ -280,16 +282,16 @@ class ArrayBlock(Block):
         """Return a block of vectors with the same keys.
 
         Args:
-            values: (numbers,): the elements of all vectors, one vector after another.
-            lengths: (entries,): length of each vector. None for as many elements as the array with the same key in this
-                block has rows.
+            values: elements of all vectors, one vector after another, shape (numbers,).
+            lengths: number of elements of each vector, shape (entries,). If None, a vector has one element for each row
+                of the array with the same key in this block.
         """
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
         return replace(self, values=np.ascontiguousarray(values), shapes=shapes, dimensions=1)
 
     def with_numbers(self, values: Array) -> ArrayBlock:
-        """Return a block of scalars with the same keys from ``values`` (entries,)."""
+        """Return a block of scalars with the same keys. ``values``, shape (entries,), holds the scalars."""
         return replace(self, values=values, shapes=np.zeros_like(self.shapes), dimensions=0)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
@@ -333,8 +335,8 @@ def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None
 
     Args:
         keys: keys in the format of :attr:`Block.keys`.
-        data: uint8: the bytes of the entries, or empty if they are unknown.
-        ends: (entries,): offset in ``data`` of the end of each entry.
+        data: bytes of the entries, uint8 of shape (bytes,), or empty if they are unknown.
+        ends: offset in ``data`` of the end of each entry, shape (entries,).
     """
     if not len(data):
         return None
@@ -356,6 +358,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
     Raises:
         KeyFormatError: a key is empty or has a line break.
 
+    >>> from io_ark.blocks.base import encode_keys
     >>> encode_keys(["a", "b"])
     b'a\\nb\\n'
     """
@@ -372,5 +375,5 @@ def join_keys(keys: list[bytes]) -> bytes:
 
 
 def select_keys(keys: bytes, entries: Mask) -> bytes:
-    """Return the keys of the entries for which the mask is true."""
+    """Return the keys of the entries for which the boolean mask of shape (entries,) is true."""
     return join_keys([key for key, chosen in zip(keys.split(b"\n"), entries.tolist(), strict=False) if chosen])

@@ -33,7 +33,7 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join blocks. Blocks of one class with one type of values become a block of this class, others an ObjectBlock."""
+    """Join blocks. Blocks of one class whose values have one type stay in this class. Others become an ObjectBlock."""
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first

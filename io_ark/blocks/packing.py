@@ -39,11 +39,12 @@ def pack_arrays(
     """Return the entries of a binary archive, the offset of each object, and the end of each entry.
 
     Args:
-        keys: the keys, each followed by a newline.
-        shapes: (entries, 2), as in :class:`~io_ark.blocks.ArrayBlock`. Matrices without numbers are written as 0 x 0.
+        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
+        shapes: shape of each array, (entries, 2), as in :class:`~io_ark.blocks.ArrayBlock`. Matrices without numbers
+            are written as 0 x 0.
         dimensions: 1 for vectors, 2 for matrices.
-        values: float32 or float64: the numbers of all arrays.
-        with_values: include the numbers. False: only the keys and headers.
+        values: numbers of all arrays, one array after another, float32 or float64 of shape (numbers,).
+        with_values: True to include the numbers, False for only the keys and headers.
 
     Raises:
         ValueError: the keys, shapes and values do not match, or the values are not contiguous.
@@ -75,7 +76,7 @@ def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-        offsets: offset of the object of each key.
+        offsets: offset of the object of each key in bytes, shape (entries,).
         archive: name of the archive.
     """
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)

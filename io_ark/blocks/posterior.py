@@ -41,8 +41,10 @@ def _make_lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.
 
 
 class PosteriorArrays(NamedTuple):
-    """Posteriors of frames as arrays.
+    """Posteriors of frames as arrays. Every frame has pairs of an integer and a weight.
 
+    >>> import numpy as np
+    >>> from io_ark.blocks import PosteriorArrays
     >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).to_lists()
     [[(7, 0.5), (3, 0.25)], []]
     """
@@ -53,14 +55,14 @@ class PosteriorArrays(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
-        """Join the frames of several posteriors."""
+        """Join the frames of several posteriors into one posterior."""
         if len(parts) == 1:
             return parts[0]
         empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
     def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Yield views of successive parts. ``frames`` holds the number of frames of each part."""
+        """Yield views of successive parts. ``frames``, shape (parts,), holds the number of frames of each part."""
         ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
         first_frame = first = 0
         for count, end in zip(frames.tolist(), ends, strict=True):
@@ -71,13 +73,13 @@ class PosteriorArrays(NamedTuple):
             first_frame, first = last_frame, end
 
     def to_lists(self) -> Posterior:
-        """Return a list of frames, each a list of (integer, weight)."""
+        """Return a list of frames. A frame is a list of pairs (integer, weight)."""
         return _make_lists(self.counts, self.integers, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorBlock(Block):
-    """Entries that are posteriors."""
+    """Block of entries whose values are posteriors."""
 
     keys: bytes
     frames: Integers  # (entries,): number of frames of each posterior

@@ -19,22 +19,22 @@ class ArrayInfo(NamedTuple):
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions of the array."""
         return len(self.shape)
 
     def part(self, *slices: slice) -> ArrayInfo:
-        """Return the shape and dtype of the part that the slices, one for each dimension, select."""
+        """Return the shape and dtype of a part of the array. ``slices`` holds one slice for each dimension."""
         sizes = (len(range(size)[selected]) for size, selected in zip(self.shape, slices, strict=True))
         return ArrayInfo(tuple(sizes), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeBlock(Block):
-    """Entries that are the shapes of matrices. The numbers of the matrices were not read."""
+    """Block of entries whose values are the shapes of matrices. The numbers of the matrices were not read."""
 
     keys: bytes
     shapes: Integers  # (entries, 2) int64: rows and columns of each matrix
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # type of the elements of the matrices
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -47,5 +47,5 @@ class ShapeBlock(Block):
         return replace(self, keys=select_keys(self.keys, entries), shapes=self.shapes[entries])
 
     def with_numbers(self, values: Array) -> ArrayBlock:
-        """Return a block of scalars with the same keys from ``values`` (entries,)."""
+        """Return a block of scalars with the same keys. ``values``, shape (entries,), holds the scalars."""
         return ArrayBlock(self.keys, values, np.zeros_like(self.shapes), 0)

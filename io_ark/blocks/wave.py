@@ -13,11 +13,15 @@ from io_ark.blocks.base import Block, Integers, Mask, encode_keys, select_keys
 
 
 class Wave(NamedTuple):
-    """Audio.
+    """Audio of one or more channels of 16-bit samples.
 
     Attributes:
         sample_frequency: sampling rate in Hz.
         samples: int16 of shape (channels, samples).
+
+    >>> import io_ark, numpy as np
+    >>> io_ark.Wave(16000.0, np.zeros((1, 8000), np.int16)).duration
+    0.5
     """
 
     sample_frequency: float
@@ -25,7 +29,7 @@ class Wave(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Duration in seconds."""
+        """Duration of the audio in seconds."""
         return float(self.samples.shape[1] / self.sample_frequency)
 
 
@@ -38,6 +42,13 @@ class WaveInfo(NamedTuple):
         sample_count: samples per channel, or None if the header lacks it (audio written to a pipe).
         big_endian: True for big-endian samples (RIFX).
         data_bytes: number of bytes of samples, or None if the header lacks it.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/a.wav"
+    >>> io_ark.save(name, io_ark.Wave(16000.0, np.zeros((1, 8000), np.int16)))
+    >>> info = io_ark.load(name, kind="wave-info")
+    >>> info.duration, info.shape
+    (0.5, (1, 8000))
     """
 
     sample_frequency: float
@@ -48,21 +59,21 @@ class WaveInfo(NamedTuple):
 
     @property
     def duration(self) -> float | None:
-        """Duration in seconds, or None if the header lacks it."""
+        """Duration of the audio in seconds, or None if the header lacks the number of samples."""
         return None if self.sample_count is None else self.sample_count / self.sample_frequency
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of channels and samples, or () if the header lacks them."""
+        """Number of channels and of samples per channel, or () if the header lacks the number of samples."""
         return () if self.sample_count is None else (self.channels, self.sample_count)
 
 
 @dataclass(frozen=True, eq=False)
 class WaveBlock(Block):
-    """Entries that are audio of one channel of 16-bit samples, at whole sampling rates."""
+    """Block of entries whose values are audio with one channel of 16-bit samples and an integer sampling rate."""
 
     keys: bytes
-    # (numbers,) int16: buffer of the samples of all entries. Entries need not be adjacent.
+    # (samples,) int16: buffer of the samples of all entries. Entries need not be adjacent.
     samples: npt.NDArray[np.int16]
     starts: Integers  # (entries,) int64: index of the first sample of each entry
     lengths: Integers  # (entries,) int64: number of samples of each entry
@@ -71,12 +82,12 @@ class WaveBlock(Block):
 
     @classmethod
     def from_wave(cls, key: str, wave: Wave) -> WaveBlock:
-        """Return a block of one entry with one channel. The samples are not copied."""
+        """Return a block of one entry, whose audio has one channel. The samples are not copied."""
         return cls.concatenate([(key, wave)])
 
     @classmethod
     def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
-        """Return a block of entries with one channel. The samples of several entries are copied."""
+        """Return a block of entries whose audio has one channel. The samples of several entries are copied."""
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
         channels = [wave.samples[0] for _, wave in entries]
@@ -85,12 +96,12 @@ class WaveBlock(Block):
 
     @staticmethod
     def can_hold(wave: Wave) -> bool:
-        """Return True if a block can hold this audio."""
+        """Return True if a WaveBlock can hold this audio: one channel, with an integer sampling rate."""
         samples = wave.samples
         return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0
 
     def durations(self) -> npt.NDArray[np.float64]:
-        """Return the duration of each entry in seconds, in single precision as in Kaldi."""
+        """Return the duration of each entry in seconds, shape (entries,), rounded to float32 as in Kaldi."""
         return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
 
     def __len__(self) -> int:

@@ -39,12 +39,17 @@ _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at
 
 
 def detect_audio_format(source: Source) -> str:
-    """Return the format of the audio at the next byte, such as "FLAC", or "" for wave files and other data."""
+    """Return the format of the audio at the next byte of a source, such as "FLAC". Return "" for other data or WAV."""
     return _detect_format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if ``head``, at least the first 12 bytes of a file, is the start of a wave file or other audio."""
+    """Return True if a file is audio. ``head`` holds at least the first 12 bytes of the file.
+
+    >>> from io_ark.codecs.audio import is_audio_file
+    >>> is_audio_file(b"fLaC" + bytes(8)), is_audio_file(b"utt1 word word")
+    (True, False)
+    """
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
@@ -59,7 +64,7 @@ def _detect_format_of_head(head: bytes) -> str:
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
-    """Return the module soundfile. Raise FormatError with advice for a format if it is not installed."""
+    """Return the module soundfile. If it is not installed, raise FormatError with advice for the format ``name``."""
     try:
         import soundfile
     except ImportError:
@@ -73,12 +78,12 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
 
     Args:
         data: the bytes of the whole file.
-        source: the source of the bytes, for messages.
-        name: the format, for messages.
+        source: source of the bytes, which messages name.
+        name: name of the format for messages, such as "FLAC".
         max_duration: maximum duration in seconds. Longer audio is refused.
 
     Returns:
-        The sampling rate in Hz, and the samples, shape (channels, samples).
+        The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
 
     Raises:
         FormatError: soundfile is missing or cannot decode the bytes, or the audio is too long, is empty or has NaN.
@@ -170,24 +175,24 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
 
 
 def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
-    """Read all samples in parts of shape (samples, channels), because a damaged header may announce any length."""
+    """Read all samples, as int16 parts of shape (samples, channels). A damaged header may announce any length."""
     parts: list[npt.NDArray[np.int16]] = []
     count = clipped = 0
-    fractions = file.subtype in ("FLOAT", "DOUBLE")
+    is_float = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        part = file.read(_CHUNK_FRAMES, dtype="float64" if fractions else "int16", always_2d=True)
+        part = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
         if not len(part):
             break
         count += len(part)
         if count > max_duration * file.samplerate:
-            text = f"the audio is longer than max_duration={max_duration:g} s"
-            source.fail(f"{text}: split the audio, or increase the limit", 0)
-        if fractions:
+            problem = f"the audio is longer than max_duration={max_duration:g} s"
+            source.fail(f"{problem}: split the audio, or increase the limit", 0)
+        if is_float:
             if np.isnan(part).any():
                 source.fail("the audio has NaN samples: create the file again, or remove the recording")
-            whole = np.rint(part * 32768.0)
-            part = np.clip(whole, -32768, 32767)
-            clipped += int((part != whole).sum())
+            rounded = np.rint(part * 32768.0)
+            part = np.clip(rounded, -32768, 32767)
+            clipped += int((part != rounded).sum())
         parts.append(part.astype(np.int16))
     if clipped:
         logger.warning("%s: %d samples exceed -1 to 1 and were clipped", source.name, clipped)

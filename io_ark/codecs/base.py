@@ -59,14 +59,14 @@ class Sink(Protocol):
 
 
 class Codec(Generic[T]):
-    """Base class of codecs. A codec converts one kind of object to bytes and back. It knows no files and no keys.
+    """Base class of codecs. A codec converts one kind of object to bytes and back, without its key in a table.
 
     A subclass implements the format after the binary marker, and the text format.
 
     Attributes:
-        kind: name of the kind, which :func:`io_ark.codecs.codec` sets; "" for other codecs.
-        marker: bytes before an object in binary; empty for formats without a marker.
-        scan_kind: name of the kind in :mod:`io_ark.codecs.scan`; "" for kinds without a scan.
+        kind: name of the kind, which :func:`io_ark.codecs.codec` sets. "" for a codec that you create yourself.
+        marker: bytes before an object in binary, or b"" for formats without a marker.
+        scan_kind: name of the kind in :mod:`io_ark.codecs.scan`, or "" for kinds without a scan.
     """
 
     kind = ""
@@ -165,7 +165,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def register_kind(kind: str) -> Callable[[Class], Class]:
-    """Return a class decorator that makes ``kind`` the default kind of the instances of the class."""
+    """Return a class decorator that makes ``kind`` the kind as which instances of the class are written by default."""
 
     def register(value_class: Class) -> Class:
         VALUE_KINDS[value_class] = kind
@@ -175,7 +175,7 @@ def register_kind(kind: str) -> Callable[[Class], Class]:
 
 
 class ArrayCodec(Codec[npt.NDArray[Any]]):
-    """Base class of codecs of arrays with a header that has their shape.
+    """Base class of codecs of arrays whose header contains the shape.
 
     Attributes:
         dtype: type of the elements of arrays that are read.
@@ -196,7 +196,14 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
 
 
 class FloatArrayCodec(ArrayCodec):
-    """Base class of codecs of float arrays. Their kinds are ``name`` for float32 and ``double-name`` for float64."""
+    """Base class of codecs of float arrays.
+
+    Args:
+        dtype: type of the elements of arrays that are read and written, float32 or float64.
+
+    Attributes:
+        name: kind of float32 arrays, such as "matrix". The kind of float64 arrays is this name after ``double-``.
+    """
 
     name = ""
 
@@ -241,7 +248,7 @@ def quote_or_end(text: bytes) -> str:
 
 
 def peek_byte(source: Source, binary: bool) -> bytes:
-    """Return the next byte without consuming it, or b"" at the end. In text, skip white space first."""
+    """Return the next byte without consuming it, or b"" at the end of the source. In text, skip white space first."""
     if not binary:
         source.skip_space()
     return source.peek(1)
@@ -305,7 +312,12 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes the count in the error for a negative number.
+    """Read a count, a 32-bit integer that must not be negative.
+
+    Args:
+        source: source at the count.
+        binary: True if the count is stored in binary, False for text.
+        what: description of the count for the error message.
 
     Raises:
         FormatError: there is no integer of 32 bits, or it is negative.
@@ -338,9 +350,14 @@ def encode_int32(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float, or a double if ``single`` is False.
+    """Read a float or double.
 
     A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
+
+    Args:
+        source: source at the number.
+        binary: True if the number is stored in binary, False for text.
+        single: True for a float, which is rounded to float32, False for a double.
 
     Raises:
         FormatError: there is no number, or it is out of range.
@@ -411,14 +428,14 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
-    """Convert ``value`` to a vector (1 dimension) or matrix (2 dimensions). An empty matrix gets the shape (0, 0).
+    """Convert ``value`` to a float vector or matrix. An empty matrix gets the shape (0, 0).
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail when they read one.
 
     Args:
         value: array, or an object that NumPy converts to an array.
         dtype: type of the result, float32 or float64.
-        dimensions: 1 or 2.
+        dimensions: 1 for a vector, 2 for a matrix.
 
     Raises:
         FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.

@@ -59,11 +59,12 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """Look up a method by its number or its name (also ``speech``).
+        """Return the method with a number or a name. ``speech`` is short for ``speech_feature``.
 
         Raises:
-            FormatError: for an unknown method.
+            FormatError: the method is unknown.
 
+        >>> from io_ark.codecs.compressed import CompressionMethod
         >>> CompressionMethod.of("speech")
         <CompressionMethod.SPEECH_FEATURE: 2>
         """
@@ -93,15 +94,22 @@ _FIXED_RANGES = {
 @register_kind("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
-    """Compressed matrix as integers and the range of values that they map to. ``numpy.asarray`` decompresses it.
+    """Compressed matrix: integers, and the range of values that they stand for. ``numpy.asarray`` decompresses it.
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
         minimum: value of integer 0.
         range: difference between the values of the largest integer and of integer 0.
-        codes: the integers. ``CM``: uint8 of shape (columns, rows); ``CM2``: uint16, ``CM3``: uint8 of (rows, columns).
-        percentiles: ``CM`` only: uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of each
-            column, in units of 1/65535 of the range.
+        codes: the integers. ``CM``: uint8 of shape (columns, rows). ``CM2``: uint16 of shape (rows, columns). ``CM3``:
+            uint8 of shape (rows, columns).
+        percentiles: for ``CM`` only, uint16 of shape (columns, 4). The values of the integers 0, 64, 192 and 255 of
+            each column, in units of 1/65535 of the range.
+
+    >>> import numpy as np
+    >>> from io_ark.codecs.compressed import compress
+    >>> compressed = compress([[0.0, 1.0], [2.0, 3.0]], "one_byte_auto")
+    >>> compressed.shape, np.asarray(compressed).tolist()
+    ((2, 2), [[0.0, 1.0], [2.0, 3.0]])
     """
 
     format: bytes
@@ -125,7 +133,7 @@ class CompressedMatrix:
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
-        """Decompress a block of rows and columns."""
+        """Decompress a part of the matrix. ``rows`` and ``columns`` are slices of the matrix."""
         part: Array = self.to_array()[rows, columns].copy()
         return part
 
@@ -170,7 +178,7 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
 
 
 def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
-    """Return the matrix with a header and integers in memory. For the arguments, see :func:`_decompress`."""
+    """Return a compressed matrix that refers to data in memory. For the arguments, see :func:`_decompress`."""
     format_name, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
     if format_name != b"CM":
@@ -192,13 +200,14 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
     Args:
         matrix: array of shape (rows, columns). Values in float64 are rounded to float32 first.
-        method: a :class:`CompressionMethod`, by number or name. Methods with a fixed range clip values outside it.
+        method: number or name of a :class:`CompressionMethod`. Methods with a fixed range clip values outside it.
 
     Raises:
         FormatError: the method is unknown, or the matrix is not numeric, contains NaN, or contains infinities and the
             method has no fixed range.
 
     >>> import numpy as np
+    >>> from io_ark.codecs.compressed import compress
     >>> compress(np.array([[0.0, 1.0], [2.0, 3.0]]), "two_byte_auto").codes
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
@@ -252,8 +261,8 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
-        text = f"a matrix with values from {least} to {greatest} cannot be compressed"
-        raise FormatError(f"{text}: write it without compression")
+        problem = f"a matrix with values from {least} to {greatest} cannot be compressed"
+        raise FormatError(f"{problem}: write it without compression")
     return least, span
 
 
@@ -383,11 +392,11 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """Compress the matrices of a block with the arithmetic of :func:`compress`.
 
     Args:
-        block: float32 matrices.
+        block: nonempty matrices in float32.
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive, or None if a matrix is empty or cannot be compressed.
+        The entries of an archive, or None if the block has other values or a matrix cannot be compressed.
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None
@@ -404,7 +413,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 
 
 class CompressedMatrixCodec(Codec[Any]):
-    """Codec of compressed matrices. Reads a :class:`CompressedMatrix`; writes a :class:`CompressedMatrix` or an array.
+    """Codec that reads a :class:`CompressedMatrix`, and writes a :class:`CompressedMatrix` or an array.
 
     As in Kaldi, dense matrices are compressed when they are read, and matrices in text are not compressed.
 

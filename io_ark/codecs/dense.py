@@ -44,7 +44,16 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
 
 
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
-    """Read a dense matrix in binary, after the marker; ``head`` is its header as peeked from the source."""
+    """Read a dense matrix in binary.
+
+    Args:
+        source: source at the header, which follows the binary marker.
+        head: the next ``HEADER_SIZE`` bytes of the source.
+        dtype: type of the result.
+
+    Returns:
+        Array of shape (rows, columns).
+    """
     stored, rows, columns = _read_header(source, head)
     return _convert_values(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
 

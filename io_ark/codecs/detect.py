@@ -221,8 +221,8 @@ def _classify_list(line: bytes) -> str:
     """Classify a line with semicolons, which end lists and separate pairs."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
-    whole = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
-    return "int-pair-vector" if whole else "float-pair-vector"
+    are_integers = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
+    return "int-pair-vector" if are_integers else "float-pair-vector"
 
 
 def read_any(source: Source) -> Any:
@@ -244,8 +244,9 @@ class AnyCodec(Codec[Any]):
     """Codec of objects of any kind. It detects the kind from the first bytes when reading, from the value when writing.
 
     Args:
-        compress: number or name of the compression method of float matrices, such as "speech"; None: not compressed.
-        kind: kind of all written objects; None: detected from the value.
+        compress: number or name of the compression method of float matrices, such as "speech". If None,
+            matrices are not compressed.
+        kind: kind of all written objects. If None, the kind of each object is detected from its value.
     """
 
     marker = b""  # The codec of the detected kind writes the marker.
@@ -289,7 +290,7 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of object that a value is written as by default.
+    """Return the kind as which a value is written by default.
 
     Raises:
         FormatError: no kind fits the value.

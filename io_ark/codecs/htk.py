@@ -47,13 +47,13 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
     """Encode the matrices of a block in the format of :class:`HtkCodec`.
 
     Args:
-        block: the matrices.
-        sample_period: frame shift in units of 100 ns.
-        parameter_kind: code of the type of features in HTK.
+        block: matrices of shape (frames, dimension).
+        sample_period: time between frames in units of 100 ns.
+        parameter_kind: HTK's code of the kind of features, with its qualifiers.
 
     Returns:
-        The headers of shape (entries, 12) and the concatenated numbers of all matrices, or None if a number does not
-        fit into a header.
+        The bytes of the headers, shape (entries, 12), and the bytes of the numbers of all matrices, shape (bytes,).
+        None if a number does not fit into a header.
     """
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)
@@ -67,7 +67,7 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
 
 
 class HtkCodec(Codec[HtkFeatures]):
-    """Codec of features with their HTK header, without text format or binary marker."""
+    """Codec of :class:`HtkFeatures` in the format of HTK, which has no text format and no binary marker."""
 
     marker = b""
 

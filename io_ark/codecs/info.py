@@ -16,7 +16,7 @@ class InfoCodec(Codec[Any]):
     """Codec that reads the shapes of objects (see :meth:`Codec.part`). It cannot write.
 
     Args:
-        of: kind of the objects (see :mod:`io_ark.codecs`), or their codec.
+        of: kind of the objects (see :mod:`io_ark.codecs`), or a codec of the objects.
 
     >>> import io, numpy as np
     >>> from io_ark.codecs import codec

@@ -48,7 +48,16 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read ``count`` records of type ``layout`` and check their size bytes. ``what`` describes the records in errors.
+    """Read records of numbers in binary, and check the size byte before every number.
+
+    Args:
+        source: source at the first record.
+        layout: type of a record (see :func:`create_sized_layout`).
+        count: number of records.
+        what: description of the records for error messages.
+
+    Returns:
+        Array of records, shape (count,).
 
     Raises:
         FormatError: a size byte is wrong.
@@ -94,7 +103,14 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers.
 
-    ``at`` is the offset of the line in the source, for errors.
+    Args:
+        text: the line.
+        source: source of the line, which errors name.
+        at: offset of the line in the source, for errors.
+        dtype: integer type of the result.
+
+    Returns:
+        Array of shape (numbers,).
 
     Raises:
         FormatError: a word is not an integer, or an integer is out of range.
@@ -140,7 +156,11 @@ def fits(values: Array, dtype: npt.DTypeLike) -> bool:
 
 
 class IntVectorCodec(ArrayCodec):
-    """Codec of integers (int32 or int8) as a one-dimensional array."""
+    """Codec of vectors of integers: arrays of shape (length,).
+
+    Args:
+        dtype: type of the integers, int32 or int8.
+    """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -183,7 +203,7 @@ class IntVectorCodec(ArrayCodec):
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
-    """Codec of lists of vectors of int32."""
+    """Codec of lists of vectors of int32. The vectors may differ in length."""
 
     scan_kind = "int-vector-vector"
     _vector = IntVectorCodec()
@@ -237,7 +257,11 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 class PairVectorCodec(Codec[Array]):
-    """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2)."""
+    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2).
+
+    Args:
+        dtype: type of the numbers, int32 or float32.
+    """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)

@@ -30,7 +30,7 @@ _MAX_WINDOW_NUMBERS = 1 << 15
 
 
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
-    """Read complete and valid lists in binary that are buffered, or one short list. The result may be empty.
+    """Read the complete and valid lists in the buffer of a source, or one short list. The result may be empty.
 
     Args:
         source: source at the first list.
@@ -38,7 +38,8 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
         width: number of integers or floats per element of a list.
 
     Returns:
-        The counts and numbers of all lists, with the bits of floats as integers, and the end of each list.
+        The counts and numbers of all lists, shape (numbers,), with the bits of floats as integers, and the end of each
+        list in this array, shape (lists,).
     """
     head = source.peek(_SIZED.itemsize)
     first = 1 + width * int.from_bytes(head[1:], "little")
@@ -115,7 +116,7 @@ def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence
 
 
 def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
-    """Write the number of lists, and the lists in binary (see :func:`encode_lists`)."""
+    """Write the number of lists, and then the lists in binary. For the arguments, see :func:`encode_lists`."""
     sink.write(encode_int32(len(lengths)))
     sink.write(encode_lists(lengths, columns)[0])
 
@@ -126,7 +127,7 @@ def encode_objects(
     """Encode objects that are lists, or lists of lists. Return the bytes of each object.
 
     Args:
-        lists: number of lists of each object; None if every object is one list.
+        lists: number of lists of each object, shape (objects,), or None if every object is one list.
         lengths, columns, brackets: the lists of all objects (see :func:`encode_lists`).
     """
     data, ends = encode_lists(lengths, columns, brackets)

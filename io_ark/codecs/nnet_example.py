@@ -44,7 +44,7 @@ _integers = PlainIntVectorCodec()
 
 
 class NnetIo(NamedTuple):
-    """Input or output of a network."""
+    """Input or output of a network in a training example."""
 
     name: str  # name, such as `input`, `ivector` or `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
@@ -53,25 +53,25 @@ class NnetIo(NamedTuple):
 
 @register_kind("nnet-example")
 class NnetExample(NamedTuple):
-    """nnet3 training example."""
+    """Training example of an nnet3 network."""
 
     io: list[NnetIo]  # inputs and outputs
 
 
 class Supervision(NamedTuple):
-    """Target output of a chain network for sequences of equal length."""
+    """Target of an output of a chain network, for sequences of equal length."""
 
     weight: float  # weight of the example in the objective function
     num_sequences: int  # number of sequences in the example
     frames_per_sequence: int  # output frames per sequence
     label_dim: int  # number of pdfs. A label is a pdf plus 1.
     fsts: list[Acceptor]  # one acceptor for all sequences, or one per sequence for end-to-end training
-    end_to_end: bool
+    end_to_end: bool  # True for end-to-end training
     alignment_pdfs: Array  # int32 of shape (frames,): the pdf of each frame, or empty
 
 
 class ChainOutput(NamedTuple):
-    """Output of a chain network."""
+    """Output of a chain network in a training example, with its target."""
 
     name: str  # name of the output in the network, usually `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
@@ -81,10 +81,10 @@ class ChainOutput(NamedTuple):
 
 @register_kind("nnet-chain-example")
 class NnetChainExample(NamedTuple):
-    """Chain training example."""
+    """Training example of a chain network."""
 
-    inputs: list[NnetIo]
-    outputs: list[ChainOutput]
+    inputs: list[NnetIo]  # inputs of the network
+    outputs: list[ChainOutput]  # outputs of the network, with their targets
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
@@ -211,7 +211,7 @@ def _read_output(source: Source, binary: bool) -> ChainOutput:
 
 
 class NnetExampleCodec(Codec[NnetExample]):
-    """Codec of nnet3 training examples. It cannot write."""
+    """Codec that reads training examples of nnet3 networks. It cannot write."""
 
     def read_body(self, source: Source, binary: bool) -> NnetExample:
         expect_token(source, binary, b"<Nnet3Eg>")
@@ -226,7 +226,7 @@ class NnetExampleCodec(Codec[NnetExample]):
 
 
 class NnetChainExampleCodec(Codec[NnetChainExample]):
-    """Codec of chain training examples. It cannot write."""
+    """Codec that reads training examples of chain networks. It cannot write."""
 
     def read_body(self, source: Source, binary: bool) -> NnetChainExample:
         expect_token(source, binary, b"<Nnet3ChainEg>")

@@ -16,7 +16,7 @@ from io_ark.codecs.text_format import encode_lists
 
 @dataclass(frozen=True)
 class Pack:
-    """Ways to encode all entries of a block of one kind of object at once."""
+    """Ways to encode all entries of a block at once, for one kind of object."""
 
     # Type and number of dimensions of arrays that are written without conversion. None if arrays need a conversion.
     arrays: tuple[np.dtype[Any], int] | None = None
@@ -29,9 +29,11 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     r"""Return the entries of a table of numbers in text.
 
     Args:
-        keys: the keys, each followed by a newline.
-        numbers: (keys,) int32, float32 or float64: one number for each key.
+        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
+        numbers: one number for each key, int32, float32 or float64 of shape (keys,).
 
+    >>> import numpy as np
+    >>> from io_ark.codecs.pack import number_lines
     >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
@@ -39,7 +41,13 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
 
 
 def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Return the entries of an archive. An entry is a key, ``start``, which begins with a space, and an object."""
+    """Return the entries of an archive.
+
+    Args:
+        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
+        start: bytes between a key and its object: a space and, in binary, the marker.
+        objects: bytes of the object of each key.
+    """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
     before, after = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))

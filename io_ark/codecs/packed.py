@@ -35,7 +35,9 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FP": np.dtype("<f4"), b"DP": np.dty
 
 
 class PackedMatrixCodec(ArrayCodec):
-    """Codec of square matrices of shape (n, n), or of their lower triangles, row by row, of length n (n + 1) / 2.
+    """Codec of square matrices that are stored as their lower triangle, row by row.
+
+    The value has the shape (n, n), or (n (n + 1) / 2,) for the form ``packed``.
 
     Reads matrices of either precision into one precision.
 
@@ -137,8 +139,8 @@ def unpack(packed: Array, size: int, symmetric: bool) -> Array:
     """Return a square matrix (size, size) from its lower triangle.
 
     Args:
-        packed: the lower triangle, row by row.
-        size: number of rows.
+        packed: lower triangle, row by row, shape (size (size + 1) / 2,).
+        size: number of rows and columns.
         symmetric: copy the lower triangle to the upper triangle, instead of zeros.
     """
     full = np.zeros((size, size), packed.dtype)

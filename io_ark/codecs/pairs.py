@@ -23,7 +23,13 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """Read ``count`` pairs of an integer and a float32 or float64 in binary. ``what`` names the pairs in errors."""
+    """Read pairs of an integer and a float32 or float64 in binary.
+
+    Args:
+        source: source at the first pair.
+        count: number of pairs.
+        what: description of the pairs for error messages.
+    """
     if count == 0:
         return []
     head = source.peek(6)
@@ -35,14 +41,19 @@ def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
 
 
 def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
-    """Write pairs in binary."""
+    """Write pairs of an integer and a float in binary."""
     if pairs:
         index, value = zip(*pairs, strict=True)
         write_sized(sink, _LAYOUTS[4], index=np.array(index, np.int64), value=np.array(value, np.float32))
 
 
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
-    """Parse pairs in text, such as ``3 0.5 7 0.25``. ``at`` is the offset of the text for errors.
+    """Parse pairs of an integer and a float in text, such as ``3 0.5 7 0.25``.
+
+    Args:
+        text: the pairs.
+        source: source of the text, which errors name.
+        at: offset of the text in the source, for errors.
 
     Raises:
         FormatError: the words are not pairs of an integer and a number, or a value is out of range.
@@ -63,5 +74,5 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
 
 
 def format_pairs(pairs: Sequence[Pair]) -> str:
-    """Format pairs in text, each number followed by a space."""
+    """Format pairs of an integer and a float in text. A space follows every number."""
     return "".join([f"{index} {format_row([value])}" for index, value in pairs])

@@ -50,7 +50,7 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorArraysCodec(Codec[PosteriorArrays]):
-    """Codec of posteriors as arrays, which is fast for many frames."""
+    """Codec of posteriors as :class:`~io_ark.blocks.PosteriorArrays`. Arrays are faster than lists for many frames."""
 
     scan_kind = "posterior-arrays"
     brackets = b"[ ", b"] "  # Text around the pairs of a frame.
@@ -83,7 +83,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
 
 class PosteriorCodec(Codec[Posterior]):
-    """Codec of posteriors as a list of frames. A frame is a list of (integer, weight)."""
+    """Codec of posteriors as a list of frames. A frame is a list of pairs (integer, weight)."""
 
     scan_kind = "posterior"
     _plain = PosteriorArraysCodec()
@@ -159,7 +159,7 @@ def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
-    """Codec of Gaussian posteriors as a list of frames. A frame is a list of (integer, weights of Gaussians)."""
+    """Codec of Gaussian posteriors as a list of frames. A frame is a list of pairs (integer, weights of Gaussians)."""
 
     _vector = VectorCodec()
 

@@ -41,12 +41,12 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
 
 
 def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices that a range selects.
+    """Return the slices of rows and columns that a range selects.
 
     Args:
         part: the range.
         rows: number of rows of a matrix, or of elements of a vector.
-        columns: number of columns of a matrix; None for a vector.
+        columns: number of columns of a matrix, or None for a vector.
         name: location of the object, for messages.
 
     Raises:

@@ -68,7 +68,7 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
 
     Args:
         kind: one of :data:`KINDS`.
-        options: arguments of that codec, such as ``method`` for ``"compressed-matrix"``.
+        options: arguments of the codec of ``kind``, such as ``method`` for ``"compressed-matrix"``.
 
     Raises:
         FormatError: the kind or an option is unknown.
@@ -87,8 +87,8 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     try:
         created = codec_class(**(arguments | options))
     except TypeError as error:
-        text = f"{kind!r} does not accept the options {', '.join(options)}, or their values"
-        raise FormatError(f"{text} ({error}): correct or remove them") from error
+        problem = f"{kind!r} does not accept the options {', '.join(options)}, or their values"
+        raise FormatError(f"{problem} ({error}): correct or remove them") from error
     created.kind = kind
     return created
 

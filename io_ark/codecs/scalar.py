@@ -73,7 +73,11 @@ class IntCodec(_ScalarCodec[int]):
 
 
 class FloatCodec(_ScalarCodec[float]):
-    """Codec of floats, or of doubles if ``double``. It reads either."""
+    """Codec of floating-point numbers. It reads floats and doubles.
+
+    Args:
+        double: True to write doubles, False to write floats.
+    """
 
     def __init__(self, double: bool = False) -> None:
         self.double = double

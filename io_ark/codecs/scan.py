@@ -75,13 +75,16 @@ class Scan(Protocol):
     of_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
-        """Read some or all of the complete entries in a window; return None if there is none."""
+        """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
 
     def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        """Read some or all of the objects at ``places``, (objects, 2), whose keys are ``keys``.
+        """Read some or all of the objects at known places of a window. Return None if no object can be read.
 
-        A place is the offset of the object from the start of the window, and an offset that its end does not exceed.
-        The offsets increase.
+        Args:
+            window: the bytes.
+            keys: keys of the objects.
+            places: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
+                of the window, and an offset that the end of the object does not exceed.
         """
 
 
@@ -93,16 +96,20 @@ class _Numbers(NamedTuple):
     lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of all objects as an array of this type."""
+        """Return the numbers of all objects as an array of this type, shape (numbers,)."""
         return self.values.view(dtype)
 
     def get_lengths(self) -> Integers:
-        """Return the number of elements of each object."""
+        """Return the number of elements of each object, shape (entries,)."""
         return self.shapes[:, 0]
 
 
 class KindScan:
-    """Scans tables of arrays, numbers, tokens and lists."""
+    """Reads blocks of arrays, numbers, tokens or lists.
+
+    Args:
+        kind: kind of the objects (see :mod:`io_ark.codecs`).
+    """
 
     file_bytes, reads_places = 0, True
 
@@ -217,7 +224,11 @@ def scan_line(kind: str, line: bytes) -> Any:
 
 
 class ShapeScan:
-    """Reads the shapes of matrices."""
+    """Reads blocks of the shapes of matrices, without the numbers.
+
+    Args:
+        dtype: type of the elements that reading the matrices would return.
+    """
 
     file_bytes, reads_places, of_any_size = 0, False, False
 
@@ -277,15 +288,20 @@ def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> P
     """Return the posterior of one or more frames.
 
     Args:
-        numbers: the entries of all frames, as pairs of an integer and the 32 bits of a float32 weight.
-        lists: (frames,): length in ``numbers`` of each frame, twice the number of its entries.
+        numbers: entries of all frames, shape (2 * entries,): an integer, and the 32 bits of its float32 weight.
+        lists: number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
     """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
 def add_unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
-    """Return lists of integers as posteriors whose weights are all 1."""
+    """Return lists of integers as a posterior whose weights are all 1.
+
+    Args:
+        counts: number of integers of each list, shape (lists,).
+        integers: integers of all lists, shape (integers,).
+    """
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 

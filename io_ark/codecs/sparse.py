@@ -32,7 +32,7 @@ Array = npt.NDArray[Any]
 
 @register_kind("sparse-vector")
 class SparseVector(NamedTuple):
-    """Sparse vector. Elements that are not stored are zero."""
+    """Vector of which only some elements are stored. Elements that are not stored are zero."""
 
     dim: int  # number of elements
     indices: Array  # indices of the stored elements: int32, ascending
@@ -47,7 +47,7 @@ class SparseVector(NamedTuple):
 
     @property
     def shape(self) -> tuple[int]:
-        """Number of elements."""
+        """Shape of the vector: (dim,)."""
         return (self.dim,)
 
     def part(self, elements: slice) -> SparseVector:
@@ -57,7 +57,7 @@ class SparseVector(NamedTuple):
         return SparseVector(elements.stop - elements.start, indices, self.values[first:last].copy())
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """Return all elements as an array."""
+        """Return all elements as an array of shape (dim,)."""
         dense = np.zeros(self.dim, dtype)
         dense[self.indices] = self.values
         return dense
@@ -65,7 +65,7 @@ class SparseVector(NamedTuple):
 
 @register_kind("sparse-matrix")
 class SparseMatrix(NamedTuple):
-    """Matrix of sparse rows."""
+    """Matrix whose rows are sparse vectors."""
 
     rows: Sequence[SparseVector]  # sparse vectors of equal dimension
 
@@ -92,7 +92,7 @@ class SparseMatrix(NamedTuple):
 
 
 class SparseVectorCodec(Codec[SparseVector]):
-    """Codec of sparse vectors. Reads a :class:`SparseVector`; writes a :class:`SparseVector` or an array."""
+    """Codec that reads a :class:`SparseVector`, and writes a :class:`SparseVector` or an array."""
 
     def read_body(self, source: Source, binary: bool) -> SparseVector:
         at = source.tell()
@@ -123,7 +123,7 @@ class SparseVectorCodec(Codec[SparseVector]):
 
 
 class SparseMatrixCodec(Codec[SparseMatrix]):
-    """Codec of sparse matrices. Reads a :class:`SparseMatrix`; writes a :class:`SparseMatrix` or an array."""
+    """Codec that reads a :class:`SparseMatrix`, and writes a :class:`SparseMatrix` or an array."""
 
     _row = SparseVectorCodec()
 

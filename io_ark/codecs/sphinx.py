@@ -23,9 +23,13 @@ Bytes = npt.NDArray[np.uint8]
 def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
     """Encode the matrices of a block in the format of :class:`SphinxCodec`.
 
+    Args:
+        block: matrices of shape (frames, dim).
+        big_endian: see :class:`SphinxCodec`.
+
     Returns:
-        The headers of shape (entries, 4) and the concatenated numbers of all matrices, or None if a matrix is too
-        large.
+        The bytes of the headers, shape (entries, 4), and the bytes of the numbers of all matrices, shape (bytes,).
+        None if a matrix is too large.
     """
     order, counts = ">" if big_endian else "<", block.count_elements()
     if counts.max() > INT32_MAX:
@@ -35,7 +39,14 @@ def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[
 
 
 class SphinxCodec(Codec[Array]):
-    """Codec of features of shape (frames, dimension), without text format or binary marker."""
+    """Codec of features in the format of CMU Sphinx, which has no text format and no binary marker.
+
+    The value is a float32 array of shape (frames, dim).
+
+    Args:
+        dim: number of features per frame. It is needed to read, because a file stores only the total count of numbers.
+        big_endian: True for the byte order of Sphinx, False for the byte order of Kaldi's ``WriteSphinx``.
+    """
 
     marker = b""
 

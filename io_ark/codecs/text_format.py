@@ -58,14 +58,16 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     """Encode lists of numbers. Return the bytes and the end of each list.
 
     Args:
-        lengths: number of elements of each list.
-        columns: numbers of all lists: one array, or two arrays if the elements are pairs.
-        brackets: text around a list. Every number is followed by a space. None: binary, with the length before a list
-            and a size byte before a number.
+        lengths: number of elements of each list, shape (lists,).
+        columns: numbers of all lists, shape (elements,): one array, or two arrays if the elements are pairs.
+        brackets: text before and after a list, in which a space follows every number. If None, lists are encoded in
+            binary, with the length before a list and a size byte before a number.
 
     Raises:
         ValueError: the numbers do not match the lengths, or are not int32, float32 or float64.
 
+    >>> import numpy as np
+    >>> from io_ark.codecs.text_format import encode_lists
     >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
     (b'[ 1.5 2 ] [ ] ', array([10, 14]))
     """

@@ -112,7 +112,16 @@ def _find_word(text: bytes, at: int) -> str:
 
 
 def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
-    """Return all numbers in ``text`` (see :func:`scan`) and the length of each row."""
+    """Parse the rows of numbers in ``text``, in C if possible.
+
+    Args:
+        text: see :func:`scan`.
+        dtype: type of the numbers, float32 or float64.
+        fail: see :func:`scan`.
+
+    Returns:
+        The numbers of all rows, shape (numbers,), and the length of each row.
+    """
     single = np.dtype(dtype) == np.float32
     parts = []
     at = 0

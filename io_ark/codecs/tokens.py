@@ -36,7 +36,7 @@ def decode_token(data: bytes) -> str:
 
 
 class TokenCodec(Codec[str]):
-    """Codec of tokens. A token fills a line."""
+    """Codec of tokens: strings without white space. In a table, a token fills a line."""
 
     marker = b""
     scan_kind = "token"
@@ -54,7 +54,7 @@ class TokenCodec(Codec[str]):
 
 
 class TokenVectorCodec(Codec[list[str]]):
-    """Codec of lists of tokens. A list fills a line."""
+    """Codec of lists of tokens. In a table, a list fills a line."""
 
     marker = b""
     scan_kind = "token-vector"

@@ -27,7 +27,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.d
 
 
 class VectorCodec(FloatArrayCodec):
-    """Codec of vectors as arrays of one dimension. Vectors of either precision are read into one precision."""
+    """Codec of vectors: arrays of shape (length,). Vectors of either precision are read into one precision."""
 
     name = "vector"
 

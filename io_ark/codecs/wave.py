@@ -65,7 +65,11 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes.
+
+    Args:
+        source: source at the first byte of the file.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -85,7 +89,7 @@ class Chunks:
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter(self, tag: bytes) -> int:
-        """Skip chunks until the chunk with this tag, and return its size."""
+        """Skip chunks until the chunk with this tag, and return the size of its data in bytes."""
         while True:
             current_tag, size = self.fields("4sI")
             if current_tag == tag:
@@ -112,13 +116,13 @@ class Chunks:
 class _Header(NamedTuple):
     """Header of a wave file."""
 
-    info: WaveInfo
+    info: WaveInfo  # sampling rate, number of channels and size of the samples
     block: int  # number of bytes of one sample of all channels
     is_counted: bool  # True if the number of samples follows from the number of bytes
     foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return a WAV file of the encoded samples ``data``. Only for a header with a ``foreign`` format chunk."""
+        """Return the bytes of a WAV file with the encoded samples ``data``. The header needs a ``foreign`` chunk."""
         order = ">" if self.info.big_endian else "<"
         parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
@@ -198,9 +202,9 @@ def read_samples(
 
     Args:
         source: the wave file, after its header.
-        announced: number of bytes in the header. None: unknown, so all bytes are read.
-        limit: maximum number of bytes.
-        max_duration: the limit in seconds, for the message.
+        announced: number of bytes of samples in the header, or None if it is unknown, so that all bytes are read.
+        limit: maximum number of bytes of samples.
+        max_duration: ``limit`` as a duration in seconds, for the message.
 
     Raises:
         FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
@@ -308,7 +312,11 @@ def _make_info(size: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files with one channel."""
+    """Reads blocks of wave files with one channel.
+
+    Args:
+        only_headers: True to read the headers and skip the samples. Values are then :class:`WaveInfo`.
+    """
 
     reads_places, of_any_size = True, False
 
@@ -506,18 +514,26 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True for fractions from -1 to 1. (Integers in this range may be near silence on the scale of Kaldi.)"""
+    """Return True if all samples are from -1 to 1 and some are fractions. Integers may be near silence in Kaldi."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples to 16-bit integers of shape (channels, samples) by truncation. Warn if samples are clipped.
+    """Convert samples to 16-bit integers by truncation. Log a warning if samples are clipped.
 
-    Samples of shape (samples,) are one channel.
+    Args:
+        samples: numbers on the scale of 16-bit integers, shape (channels, samples), or (samples,) for one channel.
+
+    Returns:
+        Little-endian int16 of shape (channels, samples).
 
     Raises:
         FormatError: the samples are empty, are not numbers of one of these shapes, or are infinite or NaN.
+
+    >>> from io_ark.codecs.wave import pcm16
+    >>> pcm16([[0.0, 1.9, -2000.5]])
+    array([[    0,     1, -2000]], dtype=int16)
     """
     array = as_array(samples)
     if array.ndim == 1:
@@ -532,9 +548,9 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
     if minimum > -32769 and maximum < 32768:  # The conversion truncates, so -32768.9 is still in range.
         return array.astype("<i2")
-    whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
-    clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)
-    count = int((clipped != whole).sum())
+    truncated: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
+    clipped: npt.NDArray[Any] = np.clip(truncated, -32768, 32767)
+    count = int((clipped != truncated).sum())
     if count:
         logger.warning("WARNING: clipped %d samples out of total %d. Reduce volume?", count, array.size)
     return clipped.astype("<i2")

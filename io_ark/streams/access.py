@@ -24,7 +24,7 @@ class Access(NamedTuple):
     """Permissions to run commands and to open URLs. The methods name the environment variables that change them.
 
     Attributes:
-        pipes: False to refuse commands.
+        pipes: allow commands.
         network: allow URLs of the schemes in :data:`SCHEMES`, and of the schemes that ``IO_ARK_SCHEMES`` lists.
         private: allow http and https URLs at addresses of a private network or of this machine. Addresses are checked
             when a connection is made. ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files as well.
@@ -66,6 +66,7 @@ class Access(NamedTuple):
 def is_public(address: str) -> bool:
     """Return True for a public address, and False for an address of a private network or of this machine.
 
+    >>> from io_ark.streams.access import is_public
     >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
     (True, False, False, False)
     """

@@ -33,13 +33,13 @@ class OpenFile:
 
     Args:
         path: path of the file.
-        mmap: let :meth:`open_source` read the file through a memory map.
+        mmap: True to let :meth:`open_source` read the file through a memory map.
 
     Raises:
         OpenError: the file cannot be opened, or is a directory.
 
     Attributes:
-        descriptor: file descriptor.
+        descriptor: descriptor of the open file.
         path: path of the file.
         regular: True for a regular file.
         size: size of the file in bytes when it was last checked.
@@ -126,7 +126,12 @@ class OpenFile:
 
 
 def describe_error(error: OSError | ValueError) -> str:
-    """Return the reason of an error without the number and the file name that Python adds."""
+    """Return the reason of an error as text, without the error number and the file name that Python adds.
+
+    >>> from io_ark.streams.files import describe_error
+    >>> describe_error(FileNotFoundError(2, "No such file or directory", "a.ark"))
+    'No such file or directory'
+    """
     if str(error).startswith("embedded null"):
         return "the name has a null byte (\\0), which the system does not allow: correct the name"
     return str((isinstance(error, OSError) and error.strerror) or error)
@@ -138,7 +143,7 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
     Args:
         path: path or URL.
         access: permission to open URLs.
-        mmap: map a local file into memory. URLs ignore it.
+        mmap: map a local file into memory. This has no effect on URLs.
 
     Raises:
         OpenError: the file cannot be opened.
@@ -148,13 +153,18 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
 
 
 class OpenFiles:
-    """A bounded cache of the files that the lines of script files name, by path.
+    """Cache of open files by path, for the files that the lines of script files name. Its size is limited.
 
     A stranger may have written a script file, so URLs at private addresses are refused. The cache closes the least
     recently used file first.
 
     When the process runs out of descriptors, all cached files are closed. The cache is thread-safe without a lock,
     because each operation on the dictionary is atomic. At worst a file is opened twice.
+
+    Args:
+        limit: maximum number of files that the cache keeps open.
+        mmap: map local files into memory.
+        access: permission to open URLs. By default, URLs at public addresses are allowed.
 
     Attributes:
         idle_sources: sources that no reader uses. A reader takes one out and puts it back.
@@ -211,7 +221,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Return the result of ``opening(*arguments)``, which opens a file or a pipe.
+    """Call ``opening(*arguments)``, which opens a file or a pipe, and return the result.
 
     If the process has no free descriptors, close cached files, and try again several times before raising the error.
     """

@@ -78,9 +78,10 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
 
     Args:
         head: the first bytes of the file, up to :data:`HEAD_BYTES`.
-        name: name of the file, for the command in the advice.
+        name: name of the file, which the advice contains.
         expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
 
+    >>> from io_ark.streams.foreign import refuse_foreign_head
     >>> refuse_foreign_head(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
     Traceback (most recent call last):
     io_ark.errors.FormatError: feats.ark.gz:0: is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'

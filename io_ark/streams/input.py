@@ -25,12 +25,18 @@ STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class Input(AbstractContextManager["Input"]):
-    """An opened rxfilename, with the resources to close.
+    """An open rxfilename. Leaving its context closes it.
 
     As in Kaldi, leaving the context of a pipe without an exception logs a warning if its command failed.
 
+    Args:
+        source: source of the bytes of the file or pipe.
+        close: function that closes a pipe or releases standard input, and returns the exit status of the command of a
+            pipe, or 0. None for other inputs.
+        keep: object that must stay alive until the input is closed.
+
     Attributes:
-        source: source of the bytes.
+        source: source of the bytes of the file or pipe.
     """
 
     __slots__ = ("_close", "_keep", "source")
@@ -41,7 +47,7 @@ class Input(AbstractContextManager["Input"]):
         self._keep = keep
 
     def close(self) -> int:
-        """Close the input and return the exit status of a pipe's command (0 for anything else)."""
+        """Close the input and return the exit status of the command of a pipe. The status of other inputs is 0."""
         self._keep = None
         if self._close is None:
             return 0
@@ -52,8 +58,8 @@ class Input(AbstractContextManager["Input"]):
         """Close the input after all bytes have been read, and raise :class:`PipeError` if a pipe's command failed."""
         status = self.close()
         if status:
-            text = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
-            raise PipeError(text, file=self.source.name)
+            message = f"the command {describe_status(status)}, so the table may be incomplete: correct the command"
+            raise PipeError(message, file=self.source.name)
 
     def __exit__(self, kind: object, *_: object) -> None:
         status = self.close()
@@ -66,7 +72,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
 
     Args:
         rxfilename: the name as a string or in parsed form.
-        access: permissions (default: all).
+        access: permission to run commands and to open URLs. By default, both are allowed.
         files: cache of open regular files. Its permissions decide about URLs.
 
     Raises:

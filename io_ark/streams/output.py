@@ -35,7 +35,12 @@ _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim(owner: Any, place: int | str) -> None:
-    """Record the owner of the regular file at a descriptor, or of a URL. An earlier owner gives up its output."""
+    """Record the output that owns a regular file or a URL. An earlier owner of the same file gives up its output.
+
+    Args:
+        owner: the output.
+        place: descriptor of the file, or the URL.
+    """
     identity: object = place
     if isinstance(place, int):
         status = os.fstat(place)
@@ -56,7 +61,7 @@ class WholeWrites:
     Attributes:
         name: name of the output.
         broken: True after a failure.
-        reason: message about a broken output.
+        reason: message of the error that later writes to a broken output raise.
     """
 
     def __init__(self, name: str, broken: bool = False) -> None:
@@ -101,20 +106,20 @@ class ClosedOnExit:
 
 
 class Output(ClosedOnExit):
-    """An opened wxfilename with a buffer. All write errors are raised, at the latest on closing.
+    """An open wxfilename with a buffer. All write errors are raised, at the latest on closing.
 
     Args:
         name: name for error messages.
         raw: unbuffered stream.
-        finish: closes the stream after all bytes have been written.
-        discard: closes the stream of an incomplete output (default: ``finish``).
+        finish: function that closes the stream after all bytes have been written.
+        discard: function that closes the stream of an incomplete output. The default is ``finish``.
         flush_raw: flush the stream after each write, because other code writes to it as well.
-        buffer: maximum number of buffered bytes (default: :data:`OUTPUT_BUFFER`).
-        start: number of bytes that the file had before.
+        buffer: maximum number of buffered bytes. The default is :data:`OUTPUT_BUFFER`.
+        start: number of bytes in the file when it was opened.
 
     Attributes:
         name: name for error messages.
-        start: number of bytes that the file had before.
+        start: number of bytes in the file when it was opened.
         entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
         follows: archive that the lines of this script file point into. Its bytes are sent before these lines, and
             after a failure the script file ends with a complete line.
@@ -152,7 +157,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write bytes. Small writes are buffered; large writes are passed to the operating system at once.
+        """Write a bytes-like object. Small writes are buffered. Large writes go to the operating system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -161,7 +166,7 @@ class Output(ClosedOnExit):
         self.write_all((data,))
 
     def write_all(self, parts: Iterable[Any]) -> None:
-        """Write several objects of bytes like :meth:`write`."""
+        """Write several bytes-like objects one after another (see :meth:`write`)."""
         if self._is_broken or self._raw is None or process.current is not self._process:
             self._refuse()
         pending = self._pending
@@ -272,7 +277,7 @@ class Output(ClosedOnExit):
         self._is_broken = False
 
     def _end_at_line(self, part: Any, begin: int) -> None:
-        """Cut off an incomplete last line of a script file, because a shortened line can point to a wrong object.
+        """Remove an incomplete last line of a script file, because a shortened line can point to a wrong object.
 
         Args:
             part: bytes that were being written.
@@ -302,9 +307,12 @@ def open_output(
     access: Access | None = None,
     append: bool = False,
 ) -> Output:
-    """Open a wxfilename for writing. An existing file is truncated, or extended if ``append`` is true.
+    """Open a wxfilename for writing.
 
-    ``access`` may refuse commands and URLs; None allows all.
+    Args:
+        wxfilename: the name as a string or in parsed form.
+        access: permission to run commands and to open URLs. None allows both.
+        append: True to extend an existing file, False to truncate it.
 
     Raises:
         SpecifierError: the wxfilename is invalid.
@@ -375,7 +383,7 @@ def _open_output_pipe(command: str, access: Access) -> Output:
         raw.close()
         status = wait_for(child)
         if status:
-            text = f"the command {describe_status(status)}, so the output is incomplete: correct the command"
-            raise PipeError(text, file=f"|{command}")
+            message = f"the command {describe_status(status)}, so the output is incomplete: correct the command"
+            raise PipeError(message, file=f"|{command}")
 
     return Output(f"|{command}", raw, finish)

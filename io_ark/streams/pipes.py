@@ -30,7 +30,10 @@ WITHHELD: set[str] = set()
 
 
 def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
-    """Run a command in this process if :data:`COMMANDS_IN_PROCESS` can; return its exit status and output, or None."""
+    """Run a command in this process, and return its exit status and output, or None if this is not possible.
+
+    :data:`COMMANDS_IN_PROCESS` decides which commands can run in this process.
+    """
     return next((done for run in COMMANDS_IN_PROCESS if (done := run(command, spawn)) is not None), None)
 
 
@@ -38,7 +41,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
     """Start a shell with one end of a pipe as its standard input or output.
 
     Args:
-        command: command of the shell.
+        command: command that the shell runs.
         target: 0 to write to the command, 1 to read from it.
         name: name of the command in errors.
 

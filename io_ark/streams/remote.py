@@ -117,7 +117,7 @@ async def _create_public_client(**options: Any) -> Any:
 
 
 class _Answer(NamedTuple):
-    """A range of bytes of a file.
+    """Answer of a server to a request for a range of bytes of a file.
 
     Attributes:
         data: the bytes, or one byte more than requested if the server sends too many.
@@ -141,7 +141,7 @@ class _StatusError(Exception):
 
 
 async def _read_up_to(stream: Any, limit: int) -> bytes:
-    """Read a stream up to its end, but at most ``limit`` bytes."""
+    """Read the bytes of a stream up to its end, but at most ``limit`` bytes."""
     data = bytearray()
     while len(data) < limit and (part := await stream.read(limit - len(data))):
         data += part
@@ -168,7 +168,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
-    """Request the bytes ``start`` to ``stop - 1`` by HTTP. If ``version`` is a strong ETag, request this version."""
+    """Request the bytes ``start`` to ``stop - 1`` by HTTP, of the version ``version`` if this is a strong ETag."""
     import asyncio  # Imported here, because an import at the top delays every program.
 
     from aiohttp import ClientTimeout
@@ -207,7 +207,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
 
 
 async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request a range of bytes from this version of an object in S3."""
+    """Request the bytes ``start`` to ``stop - 1`` of an object in S3. The object must have the version ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
@@ -247,6 +247,10 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
 
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
+
+    Args:
+        url: the URL.
+        access: permission to open URLs.
 
     Attributes:
         path: the URL.
@@ -297,7 +301,7 @@ class RemoteFile:
 
         Args:
             offset: offset in bytes.
-            ahead: read ahead, because the following bytes will be needed.
+            ahead: read ahead, because the bytes after an object will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.
@@ -308,7 +312,7 @@ class RemoteFile:
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
-        """Read up to ``count`` bytes from ``offset`` on; fewer only at the end of the file.
+        """Read ``count`` bytes from ``offset`` on, or fewer bytes at the end of the file.
 
         Raises:
             OpenError: the server cannot be reached, or the file has changed.
@@ -418,7 +422,13 @@ def _describe_error(error: Exception) -> str:
 
 
 class RemoteSource(FileSource):
-    """Source of a remote file's bytes. All reads go through the file's read-ahead."""
+    """Source of the bytes of a :class:`RemoteFile`. All reads go through the read-ahead of the file.
+
+    Args:
+        file: the file.
+        offset: offset of the first byte to read.
+        ahead: read ahead, because the bytes after an object will be needed.
+    """
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
@@ -457,7 +467,12 @@ class RemoteSource(FileSource):
 
 
 class Upload:
-    """A file that is being written to a URL. It appears at the URL when it is complete."""
+    """A file that is being uploaded to a URL. It appears at the URL when it is complete.
+
+    Args:
+        url: the URL.
+        access: permission to open URLs.
+    """
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)

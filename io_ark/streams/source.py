@@ -32,7 +32,7 @@ SUCCESSIVE_READ_BYTES = 1 << 19
 # Bytes of the first chunk of a large object in a stream of unknown length. Each further chunk doubles the memory, so
 # that a wrong size in a header takes little memory.
 FIRST_CHUNK = 1 << 20
-# Only an endless stream such as /dev/zero exceeds these limits.
+# In practice, only an endless stream such as /dev/zero, or a binary file that is read as text, exceeds these limits.
 MAX_WORD_BYTES = 1 << 24  # Maximum bytes of a word, such as a key.
 MAX_LINE_BYTES = 1 << 26  # Maximum bytes of a line of a text file.
 
@@ -55,7 +55,7 @@ _TOKEN = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)(?=[ \t\n\v\f\r])")
 
 
 class Source:
-    """Base class of sources. A window moves over the bytes in order; subclasses fill it.
+    """Base class of sources, from which codecs read bytes. Subclasses fill a window that moves over the bytes.
 
     Attributes:
         name: name for error messages.
@@ -72,11 +72,11 @@ class Source:
         self._base = 0  # Offset of the window's first byte in the source.
 
     def tell(self) -> int:
-        """Return the offset of the next byte."""
+        """Return the offset of the next byte from the start of the source."""
         return self._base + self._at
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        """Raise a :class:`FormatError` with the name of this source and an offset. None stands for the next byte."""
+        """Raise a :class:`FormatError` with the name of this source and an offset (default: the next byte)."""
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
     def remaining(self) -> int | None:
@@ -147,7 +147,7 @@ class Source:
         return self.read_array(np.uint8, count), 0
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        """Read ``count`` elements as a one-dimensional array, which is writable unless the source is memory.
+        """Read ``count`` elements as an array of shape (count,), which is writable unless the source is memory.
 
         Args:
             dtype: type of an element.
@@ -308,7 +308,7 @@ class Source:
         return match
 
     def at_end(self) -> bool:
-        """Return True if no byte is left."""
+        """Return True if all bytes have been read."""
         return self._at == self._end and not self._fill(1)
 
     def _find(self, stops: bytes) -> int:
@@ -362,7 +362,18 @@ class Source:
 
 
 class BytesSource(Source):
-    """Source of bytes in memory: ``bytes``, a memory map, or the buffer of an array. Its arrays are views."""
+    """Source of bytes in memory: ``bytes``, a memory map, or the buffer of an array. Arrays are read as views.
+
+    Args:
+        buffer: object with the buffer protocol that contains the bytes.
+        offset: offset of the first byte to read.
+        name: name for error messages.
+
+    >>> from io_ark.streams.source import BytesSource
+    >>> source = BytesSource(b"utt1 word\\n")
+    >>> source.read_token(), source.tell()
+    (b'utt1', 4)
+    """
 
     small = 0
 
@@ -394,7 +405,7 @@ class MapSource(BytesSource):
         buffer: memory map of the file.
         offset: offset of the first byte to read.
         name: name for error messages.
-        map_again: returns a map of the file at its present size.
+        map_again: function that returns a map of the file at its present size.
     """
 
     def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
@@ -415,7 +426,12 @@ class MapSource(BytesSource):
 
 
 class StreamSource(Source):
-    """Source of a stream: a pipe, standard input, or any object with ``readinto``."""
+    """Source of the bytes of a stream, such as a pipe or standard input.
+
+    Args:
+        raw: object with the method ``readinto``, such as an unbuffered binary file.
+        name: name for error messages.
+    """
 
     def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
         super().__init__(name)

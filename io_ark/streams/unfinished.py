@@ -37,7 +37,7 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return True unless the path leads to a device, FIFO, socket or file descriptor of a process.
+    """Return False if a path leads to a device, FIFO, socket or file descriptor of a process, True otherwise.
 
     Programs must write to such files directly, because a rename would replace them with a regular file.
     """
@@ -63,7 +63,10 @@ def resolve_place(path: Path, *, follow: bool = False) -> Path:
 
 
 def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
-    """Return a name for this process, in the folder of the file that will be replaced (see :func:`resolve_place`)."""
+    """Return the path of a temporary file of this process beside the file that it will replace.
+
+    For the arguments, see :func:`resolve_place`.
+    """
     place = resolve_place(path, follow=follow)
     return place.with_name(f"{place.name}{TEMPORARY}{identify_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
 
@@ -182,7 +185,13 @@ def synchronize(path: Path) -> None:
 
 
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
-    """Rename a complete temporary file. If the machine crashes, either the old file or the new file is there."""
+    """Rename a complete temporary file to ``path``. If the machine crashes, ``path`` is the old or the new file.
+
+    Args:
+        temporary: the temporary file.
+        path: file to replace.
+        follow: if ``path`` is a link, replace its target. By default the link itself is replaced.
+    """
     place = resolve_place(path, follow=follow)
     os.replace(temporary, place)
     synchronize(place.parent)
@@ -190,7 +199,7 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for the block to fill with files. The temporary folder then replaces ``folder``.
+    """Yield a temporary folder, which the ``with`` block fills with files. It then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed.
 

@@ -53,7 +53,7 @@ _FILES_PER_CALL = 128
 
 @dataclass
 class _Pause:
-    """Counts objects to read one by one. The number of objects grows with every failed scan."""
+    """Counter of the objects to read one by one before the next scan. Every failed scan increases their number."""
 
     left: int = 0  # Number of objects that are still to be read one by one.
     _next: int = 1  # Value of `left` after the next failed scan.
@@ -68,19 +68,19 @@ class _Pause:
 
 
 def read_entries(source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield the keys and values of an archive from the next byte to the end (see :func:`read_archive`)."""
+    """Yield pairs of a key and a value from the next byte of an archive to its end (see :func:`read_archive`)."""
     return cast(Generator[tuple[str, Any], None, None], read_archive(source, codec, lambda: False))
 
 
 def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool]) -> Generator[Item, None, None]:
-    """Yield the entries of an archive from the next byte to the end.
+    """Yield the entries of an archive from its next byte to its end.
 
     Args:
         source: the archive.
         codec: codec of the objects of the archive.
-        in_blocks: called before a block is read. If it returns True, the generator yields blocks, and a key and value
-            for an object that is read alone. If it returns False, the generator yields keys and values only, and leaves
-            the source after the last yielded entry when it is closed.
+        in_blocks: function that is called before a block is read. If it returns True, the generator yields blocks, and
+            pairs of a key and a value for objects that are read alone. If it returns False, the generator yields only
+            pairs. When it is closed, it then leaves the source after the last yielded entry.
 
     Raises:
         ArkError: an entry cannot be read. All entries before this entry have been yielded.
@@ -147,7 +147,7 @@ def _unpack(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tu
 
 
 class FileMemory:
-    """Memory for the contents of several files.
+    """Allocator of memory for the contents of several files.
 
     Attributes:
         size: bytes of memory for several files. A file that does not fit is read alone.
@@ -246,11 +246,12 @@ class BlockLoader:
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
-            text = b"\0".join(batch)
-            if text.count(b"\0") >= len(batch):  # A line contains a zero byte, which ends a line for C.
+            joined_lines = b"\0".join(batch)
+            # Zero bytes separate the lines for C, so a line must not contain a zero byte.
+            if joined_lines.count(b"\0") >= len(batch):
                 break
             count = NATIVE.function("ark_read_files")(
-                text, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
+                joined_lines, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]

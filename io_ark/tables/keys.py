@@ -32,7 +32,7 @@ def encode_valid_key(key: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str:
-    """Decode a key. Bytes that are not UTF-8 become surrogates, which :func:`encode_key` encodes to the same bytes."""
+    """Decode the bytes of a key. Bytes that are not UTF-8 become surrogates, which :func:`encode_key` reverses."""
     return key.decode("utf-8", "surrogateescape")
 
 
@@ -44,7 +44,7 @@ def encode_key(key: str) -> bytes:
 def read_key(source: Source) -> str | None:
     """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
 
-    A newline after the key is not read, because it is the object: an empty object in text.
+    A newline after the key is not read, because it belongs to the object, which is empty and in text.
 
     Raises:
         FormatError: another white space character follows the key, or no white space follows in 16 MiB.
@@ -60,13 +60,13 @@ def read_key(source: Source) -> str | None:
     if after == b" " or after == b"\t":
         source.skip(1)
     elif after != b"\n":
-        where = source.tell()
+        offset = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
             raise TruncatedError(
                 f"ends after the key {shown}, before the object: create the archive again",
                 file=source.name,
-                offset=where,
+                offset=offset,
             )
         source.fail(
             f"expected a space after the key {shown}, found {decode_key(after)!r}: check that the file is an archive"

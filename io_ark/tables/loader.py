@@ -38,7 +38,7 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
 
 
 def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object that an rxfilename names, with or without a range, with ``codec``."""
+    """Return the object that an rxfilename, with or without a range, names. ``codec`` reads the object."""
     name, selection = split_range(rxfilename)
     return read_place(codec, parse_rxfilename(name), selection, access)
 
@@ -50,10 +50,10 @@ def read_place(
 
     Args:
         codec: codec of the object.
-        target: file, offset or command.
-        selection: rows and columns to read; None for the whole object.
+        target: parsed location of the object.
+        selection: rows and columns to read, or None for the whole object.
         access: permission to run commands and to open URLs.
-        files: cache of open files; None to open the file for this call only.
+        files: cache of open files, or None to open the file for this call only.
 
     Raises:
         ArkError: the object cannot be opened or read.
@@ -76,6 +76,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
     Raises:
         SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
 
+    >>> from io_ark.tables.loader import resolve_folder
     >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
     'https://host/data'
     """
@@ -96,8 +97,9 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Put the folder before a relative file name. Commands, ``-``, URLs and absolute names stay unchanged.
+    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names stay unchanged.
 
+    >>> from io_ark.tables.loader import prepend_folder
     >>> prepend_folder("feats.ark:123[0:9]", "/data"), prepend_folder("gunzip -c feats.gz |", "/data")
     ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
     """
@@ -115,7 +117,7 @@ class Loader:
         access: permission to run commands and to open URLs.
         files: cache of open files. By default, the loader has its own cache.
         in_order: read ahead a little, because objects are read once and mostly in file order.
-        folder: folder of relative file names, or None for the current folder.
+        folder: folder against which relative file names are resolved, or None for the current folder.
         options: arguments of the codec.
     """
 
@@ -140,7 +142,7 @@ class Loader:
         self._in_order = in_order
 
     def load(self, text: str) -> Any:
-        """Load the object of an rxfilename with or without a range.
+        """Load the object that an rxfilename, with or without a range, names.
 
         Raises:
             ArkError: the object cannot be opened or read, or is smaller than the range.

@@ -60,6 +60,7 @@ def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
         output: a wspecifier or wxfilename.
         inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
 
+    >>> from io_ark.tables.overwriting import refuse_overwriting
     >>> refuse_overwriting("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"])
     """
     refuse_replacing(_list_written_files(output)[0], inputs)
@@ -112,6 +113,7 @@ class Inputs:
 def refuse_sharing(outputs: Iterable[str]) -> None:
     """Raise :class:`SpecifierError` if two outputs share a file, because one would overwrite the other.
 
+    >>> from io_ark.tables.overwriting import refuse_sharing
     >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
     Traceback (most recent call last):
     io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output

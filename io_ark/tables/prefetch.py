@@ -27,7 +27,7 @@ class ReadAhead(Iterator[Item]):
     SimpleQueues, which a finalizer may use at any time.
 
     Args:
-        entries: the generator to run in the thread; it must not refer to the owner of this object.
+        entries: generator to run in the thread. It must not refer to the owner of this object.
     """
 
     def __init__(self, entries: Generator[Item, None, None]) -> None:

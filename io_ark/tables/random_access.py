@@ -54,12 +54,16 @@ class RandomAccessReader(Generic[Value]):
         options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened or read, or violates its options.
+        ArkError: the table cannot be opened or read, or violates the options ``s`` or ``cs``.
         MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
 
-    >>> with RandomAccessReader("scp:feats.scp", kind="matrix") as reader:  # doctest: +SKIP
-    ...     if "utt1" in reader:
-    ...         print(reader["utt1"].shape)
+    >>> import io_ark, numpy as np, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with io_ark.writer(f"ark,scp:{folder}/feats.ark,{folder}/feats.scp") as writer:
+    ...     writer["utt1"] = np.zeros((98, 40), np.float32)
+    >>> with io_ark.RandomAccessReader(f"scp:{folder}/feats.scp", kind="matrix") as reader:
+    ...     "utt2" in reader, reader["utt1"].shape
+    (False, (98, 40))
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class RandomAccessReader(Generic[Value]):
         """Look up many keys at once, which is faster than single lookups.
 
         Returns:
-            The values, or None if a key is missing or the table supports single lookups only.
+            The values in the order of the keys, or None if a key is missing or the table supports single lookups only.
 
         Raises:
             ArkError: an object cannot be read.
@@ -138,15 +142,16 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 
 
 class Lookup:
-    """Base class of lookups. The subclasses differ in the values that stay in memory.
+    """Base class of lookups of values by key. The subclasses differ in the values that stay in memory.
 
     Only a key that is missing in the table is checked for invalid characters, which saves time.
 
     Attributes:
         table: parsed rspecifier of the table.
         closed: True after :meth:`close`.
-        reads: remembers a failed read, after which every read raises an error. Bytes after a damaged entry may look
-            like entries, keys after a key out of order may look sorted, and the bytes of an interrupted read are lost.
+        reads: context of all reads. After a failed read, every read raises an error, because bytes after a damaged
+            entry may look like entries, keys after a key out of order may look sorted, and the bytes of an interrupted
+            read are lost.
     """
 
     def __init__(self, table: Rspecifier) -> None:
@@ -161,7 +166,7 @@ class Lookup:
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[str]) -> list[Any] | None:
-        """Look up many keys. Return None if a key is missing, or if the table allows only one lookup of a key."""
+        """Return the values of many keys, or None if a key is missing or the table allows only one lookup of a key."""
         return None
 
     def close(self) -> None:
@@ -179,7 +184,7 @@ class Lookup:
 
 
 class ScriptLookup(Lookup):
-    """Lookup in a script file."""
+    """Lookup in a script file. The object of a key is read when it is looked up."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table)
@@ -298,7 +303,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key and its value is not released. Read up to the key if necessary."""
+        """Return True if the archive has the key and its value has not been released. Read up to the key if needed."""
         self.check_open()
         if key in self._values:
             return True

@@ -45,7 +45,7 @@ Value = TypeVar("Value", covariant=True)
 
 
 class _ClosableChain(chain[Entry]):
-    """A generator chained with another iterator. Closing it closes the generator."""
+    """A generator that is followed by another iterator. Closing the chain closes the generator."""
 
     close: Callable[[], None]
 
@@ -145,9 +145,14 @@ class SequentialReader(Generic[Value]):
     Raises:
         ArkError: the table cannot be opened, or an object cannot be read.
 
-    >>> with SequentialReader("ark:feats.ark", kind="matrix") as reader:  # doctest: +SKIP
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/feats.ark"
+    >>> with io_ark.writer(name) as writer:
+    ...     writer["utt1"] = np.zeros((98, 40), np.float32)
+    >>> with io_ark.SequentialReader(f"ark:{name}", kind="matrix") as reader:
     ...     for key, matrix in reader:
     ...         print(key, matrix.shape)
+    utt1 (98, 40)
     """
 
     def __init__(
@@ -180,7 +185,7 @@ class SequentialReader(Generic[Value]):
 
     @property
     def skipped(self) -> int:
-        """Number of objects skipped so far."""
+        """Number of unreadable objects that the reader has skipped so far."""
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
@@ -213,8 +218,8 @@ class SequentialReader(Generic[Value]):
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns the value, for callers that skip values.
 
-        The function reads the object of a script file. With the option ``p``, the objects are read before, because
-        unreadable objects are skipped.
+        For a script file, the function reads the object. With the option ``p``, the objects are read before the pairs
+        are yielded, because unreadable objects are skipped.
         """
         return self._reads.guard(self._iterate_loaders())
 
@@ -237,7 +242,7 @@ class SequentialReader(Generic[Value]):
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
-        """Close the table, also before the end of the table."""
+        """Close the table. You may close it before its end."""
         self._closed = True
         self._first = None
         self._stop()

@@ -58,6 +58,9 @@ class LineSplitter:
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
     error, because Kaldi would stop at the blank line and lose the lines after it.
 
+    Args:
+        name: name of the script file, for messages.
+
     Attributes:
         blank: numbers of the blank lines that follow the last line with a key.
     """
@@ -114,7 +117,12 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split line ``number`` of the script file ``name`` into key and value.
+    """Split a line of a script file into key and value.
+
+    Args:
+        line: the line.
+        name: name of the script file, for the error message.
+        number: number of the line, for the error message.
 
     Raises:
         FormatError: the line has no key or no value.
@@ -171,9 +179,12 @@ class Script(Mapping[str, str]):
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
-        """Read the script file at an rxfilename or path. ``access`` may refuse commands and URLs; None allows all.
+        """Read a script file.
 
-        With ``empty``, values may be empty, as in a file of transcripts.
+        Args:
+            rxfilename: location of the script file, as an rxfilename or a path.
+            access: permission to run commands and to open URLs. None allows both.
+            empty: allow empty values, as in a file of transcripts.
 
         Raises:
             ArkError: the file cannot be opened, or is not a script file.
@@ -251,7 +262,7 @@ class Script(Mapping[str, str]):
             yield self._decode(start, end), self._get_value(end)
 
     def get_line(self, number: int) -> tuple[str, str]:
-        """Return the key and value of line ``number``, counted from 0."""
+        """Return the key and value of line ``number``. The first line has the number 0."""
         start, end = self._locate_key(number)
         return self._decode(start, end), self._get_value(end)
 
@@ -325,7 +336,7 @@ class Script(Mapping[str, str]):
 
     @cached_property
     def _keys_at(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Position and length in bytes of the key of each line."""
+        """Position and length of the key of each line in bytes: two arrays of shape (lines,)."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, lines = 0, 0
@@ -342,7 +353,7 @@ class Script(Mapping[str, str]):
         return np.concatenate(starts), np.concatenate(lengths)
 
     def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Return the position and length of the key of each line in ``data[begin:end]``.
+        """Return the position and length, in bytes, of the key of each line in ``data[begin:end]``.
 
         Errors count lines from the start of the file, where ``lines_before`` lines precede these lines.
         """
@@ -443,7 +454,7 @@ def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> N
 
 
 class _Lines(ItemsView[str, str]):
-    """Items view of a script file. It iterates over the lines without lookups."""
+    """View of the keys and values of a script file. It iterates over the lines without looking up keys."""
 
     _mapping: Script
 
@@ -454,7 +465,11 @@ class _Lines(ItemsView[str, str]):
 class ScriptTable(Mapping[str, Value]):
     """A script file as a read-only mapping from keys to values that a function creates on access.
 
-    Threads and processes can share the mapping. It can be pickled if the function ``make(key, text)`` can be pickled.
+    Threads and processes can share the mapping. It can be pickled if ``make`` can be pickled.
+
+    Args:
+        script: the script file.
+        make: function that creates the value of a key. Its arguments are the key and the text after the key.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:

@@ -41,13 +41,18 @@ class CollectedChunks(list[Any]):
 
 
 class ArchiveTarget:
-    """Writes all objects to one stream, and optionally a script file with their locations."""
+    """Writes all objects to one archive, and optionally their locations to a script file.
+
+    Args:
+        table: the parsed wspecifier.
+        access: permission to run commands and to open URLs.
+    """
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
         if table.kind == "both" and "\n" in table.archive:
-            text = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
-            raise SpecifierError(text, file=table.archive)
+            problem = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
+            raise SpecifierError(problem, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
         target = parse_wxfilename(table.archive)
@@ -138,7 +143,12 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
 
 
 class ScriptTarget:
-    """Writes objects to the streams that an existing script file names for their keys."""
+    """Writes every object to the file or command that an existing script file names for its key.
+
+    Args:
+        table: the parsed wspecifier, whose script file exists.
+        access: permission to run commands and to open URLs.
+    """
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -194,8 +204,12 @@ class Writer(ClosedOnExit, Generic[Value]):
         ArkError: the table cannot be opened or written, or cannot hold a key or value.
         ClosedError: the writer is used after it was closed, or in a forked process.
 
-    >>> with Writer("ark,scp:feats.ark,feats.scp", kind="matrix") as writer:  # doctest: +SKIP
-    ...     writer["utt1"] = np.zeros((10, 3), np.float32)
+    >>> import io_ark, numpy as np, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with io_ark.Writer(f"ark,scp:{folder}/feats.ark,{folder}/feats.scp", kind="matrix") as writer:
+    ...     writer["utt1"] = np.zeros((98, 40), np.float32)
+    >>> list(io_ark.load_scp(f"{folder}/feats.scp"))
+    ['utt1']
     """
 
     def __init__(
@@ -277,9 +291,10 @@ class Writer(ClosedOnExit, Generic[Value]):
     __setitem__ = write
 
     def outputs(self) -> tuple[Output, Output | None]:
-        """Flush, and return the outputs of the archive and the script file, for entries that other code writes.
+        """Flush the table, and return its outputs, to which other code can write entries.
 
-        The second output is None for a table without a script file.
+        Returns:
+            The output of the archive, and the output of the script file or None.
 
         Raises:
             ArkError: the writer is closed or has no archive, or cannot be flushed.
