@@ -35,9 +35,9 @@ MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a mu
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return lines of durations from the headers of SPHERE files. No command is run.
+    """Return a line with the key and the duration of each recording, from the headers of SPHERE files.
 
-    Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
+    No command is run. Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
     """
     durations = []
     for line in read_lines(wav_scp):
@@ -54,7 +54,12 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 
 
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
-    """Yield lines of durations in the format of wav-to-duration, from headers or by counting samples."""
+    """Yield a line with the key and the duration of each recording, in the format of wav-to-duration.
+
+    Args:
+        wav_scp: path of ``wav.scp``.
+        read_entire_file: count all samples instead of reading the headers.
+    """
     import io_ark
 
     refuse_endless_entries(wav_scp)
@@ -120,7 +125,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
 
 
 def measure_features(feats_scp: str) -> Iterator[bytes]:
-    """Yield lines of utterances and their numbers of frames, in the format of feat-to-len."""
+    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
 
@@ -149,11 +154,22 @@ def compute_in_parts(
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
-        measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
+        write_durations(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
     stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find(f"{base}/{name}"))))
 
 
-def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+    """Write a file of durations. An error becomes Kaldi's message.
+
+    Args:
+        say: prints Kaldi's messages.
+        stage: the directory.
+        name: name of the file in the directory.
+        lines: lines of a key and a duration, which may be computed while they are written.
+
+    Raises:
+        DataDirError: the lines cannot be computed or written.
+    """
     try:
         stage.write(name, lines)
     except (ArkError, OSError) as error:
@@ -356,7 +372,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
-            measure(say, stage, "reco2dur", read_audio_durations(wav, entire))
+            write_durations(say, stage, "reco2dur", read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0

@@ -122,7 +122,7 @@ class Printer:
         Args:
             text: Kaldi's message; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
-            file, line, key, status: place of the error and status of the script, see :class:`DataDirError`.
+            file, line, key, status: place of the error and exit status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
             self(text)
@@ -314,7 +314,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
 
 
 def _get_change_time(status: os.stat_result) -> int:
-    """Return the time in nanoseconds at which a file was last written or moved, or on Windows only written."""
+    """Return the time, in nanoseconds, at which a file was last written or moved. On Windows, moves are not recorded."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -327,7 +327,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that a temporary file lists; [] if one of them cannot be from the process with this number."""
+    """Return the renames that a temporary file lists; [] if a rename cannot be from the process with the id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -367,7 +367,7 @@ def check_place(folder: str, name: str) -> None:
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
     """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
 
-    ``then`` is appended to the message of an error.
+    ``then`` is the end of the message of an error, with the advice.
 
     Raises:
         DataDirError: a file cannot be renamed or removed.
@@ -384,7 +384,10 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
+            advice = then or ": check the permissions of the folder"
+            raise DataDirError(
+                f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
+            ) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
