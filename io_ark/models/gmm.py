@@ -35,6 +35,7 @@ class Gmm:
     Raises:
         FormatError: the shapes are inconsistent, or an inverse covariance is singular.
 
+    >>> from io_ark.models import DiagGmm
     >>> gmm = DiagGmm(weights=[0.5, 0.5], precision_means=[[0.0], [0.5]], precisions=[[1.0], [0.25]])
     >>> gmm, gmm.gconsts.round(3), gmm.arrays()["means"].tolist()
     (DiagGmm(num_gauss=2, dim=1), array([-1.612, -2.805], dtype=float32), [[0.0], [2.0]])
@@ -148,7 +149,7 @@ class AmDiagGmm:
 
     @property
     def num_gauss(self) -> int:
-        """Total number of Gaussians."""
+        """Total number of Gaussians of all mixtures."""
         return sum(gmm.num_gauss for gmm in self.densities)
 
     @property

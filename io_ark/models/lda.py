@@ -33,6 +33,7 @@ class Lda:
         FormatError: the matrix does not have two dimensions, or is empty.
 
     >>> import numpy as np
+    >>> from io_ark.models import Lda
     >>> rng = np.random.default_rng(0)
     >>> means = np.repeat(rng.standard_normal((20, 3)) * [9, 1, 0], 5, axis=0)
     >>> vectors = (means + rng.standard_normal((100, 3))).astype(np.float32)

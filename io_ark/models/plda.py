@@ -47,6 +47,7 @@ class Plda:
         FormatError: the shapes are inconsistent.
 
     >>> import numpy as np
+    >>> from io_ark.models import Plda
     >>> plda = Plda(mean=np.zeros(2), transform=np.eye(2), psi=np.array([9.0, 1.0]))
     >>> speakers = np.array([[3.0, 1.0], [-2.0, 1.0]])
     >>> plda.score(speakers, np.array([[2.9, 0.8]])).round(2)

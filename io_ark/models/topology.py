@@ -38,12 +38,19 @@ TopologyEntry = tuple[HmmState, ...]
 @register_kind("topology")
 @dataclass(frozen=True)
 class HmmTopology:
-    """HMMs of the phones.
+    """Topology of a model: the HMM of each phone.
 
     Attributes:
         phones: the phones in ascending order.
         entry_of: index in ``entries`` of the integers 0, 1, 2, ... up to the last phone, or -1 for other integers.
         entries: HMMs as tuples of states. The last state of an HMM is final and has no transitions.
+
+    >>> from io_ark.models import HmmState, HmmTopology
+    >>> first = HmmState(0, 0, ((0, 0.5), (1, 0.5)))
+    >>> second = HmmState(1, 1, ((1, 0.5), (2, 0.5)))
+    >>> topology = HmmTopology.of({1: (first, HmmState()), 2: (first, second, HmmState())})
+    >>> topology.min_length(1), topology.min_length(2), topology.num_pdf_classes(2)
+    (1, 2, 2)
     """
 
     phones: tuple[int, ...]
@@ -52,7 +59,10 @@ class HmmTopology:
 
     @classmethod
     def of(cls, states: Mapping[int, TopologyEntry]) -> HmmTopology:
-        """Create the topology with the HMM ``states[phone]`` of each phone.
+        """Create a topology from the HMMs of phones.
+
+        Args:
+            states: maps each phone to the states of its HMM. The last state is final.
 
         Raises:
             FormatError: the topology is invalid.

@@ -81,6 +81,7 @@ class ContextDependency:
         central: position of the central phone in the window, counted from 0.
         root: root of the tree.
 
+    >>> from io_ark.models import PDF_CLASS, ContextDependency, Leaf, Split, Table
     >>> tree = ContextDependency(1, 0, Table(0, (None, Leaf(0), Split(PDF_CLASS, (0,), Leaf(1), Leaf(2)))))
     >>> tree.num_pdfs, tree.pdf([2], 0), tree.pdf([2], 1), tree.pdf([3], 0)
     (3, 1, 2, None)
@@ -119,8 +120,8 @@ class ContextDependency:
         """Return the pdfs of many windows of phones (see :meth:`pdf`).
 
         Args:
-            windows: (windows, width): phones.
-            pdf_classes: (windows,): pdf-classes of the central phones.
+            windows: phones (windows, width). 0 stands for positions outside the utterance.
+            pdf_classes: pdf-class of the central phone of each window, (windows,).
 
         Returns:
             (windows,): pdfs, or -1 where the tree has no pdf for the phones.
