@@ -53,7 +53,7 @@ class DataDir(os.PathLike[str]):
 
     Raises:
         MissingFileError: the directory does not exist.
-        DataDirError: a method found an invalid file, or lacks a file.
+        DataDirError: raised by methods: a file is invalid or missing.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -95,8 +95,8 @@ class DataDir(os.PathLike[str]):
     def __repr__(self) -> str:
         counts = self.counts()
         parts = [
-            f"{counts[name]:,} {what}"
-            for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
+            f"{counts[name]:,} {units}"
+            for name, units in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
         hours = self._sum_known_hours()
@@ -123,7 +123,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of lines of each file that Kaldi's scripts know."""
+        """Map the name of each file that Kaldi's scripts know to the number of its lines."""
         refuse_half_changed(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -330,10 +330,14 @@ class DataDir(os.PathLike[str]):
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Divide the directory into ``split<parts>/1``, ``split<parts>/2`` and so on, of about the same size.
+        """Divide the directory into parts of about the same size, and return the parts.
 
-        The utterances of a speaker stay together. With ``per_utt``, they may be divided, and the folder is
-        ``split<parts>utt``. Return the parts.
+        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
+
+        Args:
+            parts: number of parts.
+            per_utt: False to keep the utterances of a speaker together. True to divide them as well, and to make the
+                parts in ``split<parts>utt``.
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -377,11 +381,11 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory whose audio has a different speed. The new ``wav.scp`` contains commands of sox.
+        """Make a directory with the audio at another speed. The new ``wav.scp`` contains sox commands.
 
         Args:
             target: path of the new directory.
-            factor: factor of the speed, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
+            factor: speed factor, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
             include_spk_prefix: add the prefix to the names of speakers as well.
         """
         perturb.perturb_speed(
@@ -392,15 +396,15 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording by commands of sox in ``wav.scp``, and return the directory.
+        """Change the volume of each recording with sox commands in ``wav.scp``, and return the directory.
 
         If one of the first 100 entries already changes the volume, nothing is changed.
 
         Args:
-            reco2vol: path of a file of recordings and factors. By default, factors are random.
-            write_reco2vol: path of a file to write the recordings and factors to.
-            low: minimum of random factors.
-            high: maximum of random factors.
+            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random.
+            write_reco2vol: path of a file to which the recordings and their factors are written.
+            low: minimum of the random factors.
+            high: maximum of the random factors.
         """
         perturb.perturb_volume(
             self._say("perturb_volume"),
@@ -413,7 +417,11 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings to ``frequency`` in Hz by commands of sox in ``wav.scp``."""
+        """Change the sampling rate of all recordings with sox commands in ``wav.scp``, and return the directory.
+
+        Args:
+            frequency: new sampling rate in Hz.
+        """
         perturb.resample(self._say("resample"), str(frequency), self.path)
         return self
 

@@ -203,9 +203,9 @@ def get_utt2dur(
 
         def format_duration(key: bytes, frames: bytes) -> bytes:
             if parse_number(shift) <= 0:
-                where = f"{folder}/frame_shift" if has_shift else ""
+                file = f"{folder}/frame_shift" if has_shift else ""
                 text = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
-                raise DataDirError(text, where)
+                raise DataDirError(text, file)
             return b"%b %b" % (key, format_number((parse_number(frames) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):

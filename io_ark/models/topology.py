@@ -155,21 +155,22 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
     total = 0.0
     for index, (target, probability) in enumerate(state.transitions):
         total += probability
-        where = f"the transition from state {number} to state {target} of an HMM"
+        transition = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
-            raise FormatError(f"{where} has the probability {probability:.7g}: write a positive number")
+            raise FormatError(f"{transition} has the probability {probability:.7g}: write a positive number")
         if not 0 <= target <= last:
             raise FormatError(
-                f"{where} leads to a state that does not exist, because the last state is {last}: correct the target"
+                f"{transition} leads to a state that does not exist, because the last state is {last}: "
+                "correct the target"
             )
         if state.forward_pdf_class == NO_PDF and target == last:
             raise FormatError(
-                f"{where} enters the final state, but state {number} has no pdf and emits no frame: "
+                f"{transition} enters the final state, but state {number} has no pdf and emits no frame: "
                 "add a pdf to the state"
             )
         # Like Kaldi, compare the target with the index of the transition, although the number of the state is meant.
         if state.self_loop_pdf_class == NO_PDF and target == index:
-            raise FormatError(f"{where} is a self-loop of a state that emits no frames: remove the transition")
+            raise FormatError(f"{transition} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):
         raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:
