@@ -40,7 +40,7 @@ _STORED_AS = {
 
 
 def get_access(arguments: argparse.Namespace) -> Access:
-    """Return the permissions that the options of a command line grant."""
+    """Return the permission to run commands and to open URLs that the options of a command line grant."""
     return Access(not arguments.no_pipes, not arguments.no_network)
 
 

@@ -69,7 +69,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise DataDirError if an entry is not a regular file, because reading a FIFO or a device might never end.
+    """Raise DataDirError if an entry of a script file is not a regular file, such as a FIFO, which might never end.
 
     With ``names``, only the entries with these keys are checked.
     """
@@ -324,11 +324,12 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
 
 
 def _has_speed_command(wav_scp: str) -> bool:
+    """Return True if a command in the file ``wav_scp`` changes the speed of a recording."""
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
 def _reads_entire(say: Printer, wav: str, name: str) -> bool:
-    """Return True and print Kaldi's explanation if a command changes the speed, since its WAV header may be wrong."""
+    """Return True if a command changes the speed, because the header of its output may be wrong. Print Kaldi's message."""
     if not _has_speed_command(wav):
         return False
     say(

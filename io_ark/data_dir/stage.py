@@ -76,7 +76,7 @@ class DataDirError(ArkError):
         message: description of the problem and of the remedy.
         file: path of the file; "" if unknown.
         key: key of the line; None if unknown.
-        attributes: values of ``status`` and ``partly``.
+        attributes: values of the attributes ``status`` and ``partly``.
     """
 
     status, partly = 1, False
@@ -131,10 +131,12 @@ class Printer:
 
 
 def warn(text: object) -> None:
+    """Print a line to standard error."""
     print(text, file=sys.stderr)
 
 
 def decode_key(key: bytes) -> str:
+    """Decode a key as UTF-8. Invalid bytes become surrogates, so that encoding restores the key."""
     return key.decode("utf-8", "surrogateescape")
 
 
@@ -169,7 +171,7 @@ class DataFiles:
 
 @contextlib.contextmanager
 def exits_with(status: int) -> Iterator[None]:
-    """Give errors of this block the exit status ``status``."""
+    """Within this context, give errors the exit status ``status``."""
     try:
         yield
     except DataDirError as error:
@@ -179,7 +181,7 @@ def exits_with(status: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
-    """Lock directories during this block, and clear up after jobs that were killed. A missing directory is not locked.
+    """Lock directories within this context, and clear up after killed jobs. A missing directory is not locked.
 
     Args:
         *folders: directories to lock.
@@ -512,6 +514,7 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty(folders: Iterable[str]) -> None:
+    """Remove the folders that are empty, in the given order. Other folders stay."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -677,11 +680,13 @@ class Stage(DataFiles):
         self._new[name] = path
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
+        """Write the new version of the file ``name`` from consecutive parts of its content."""
         with self.writing(name) as write:
             for part in parts:
                 write(part)
 
     def copy(self, source: str, name: str) -> None:
+        """Write the new version of the file ``name`` as a copy of the file at the path ``source``."""
         with self.writing(name) as write, open(source, "rb", 0) as file:
             for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
@@ -703,6 +708,7 @@ class Stage(DataFiles):
             self.copy(path, os.path.join(BACKUP, name))
 
     def remove(self, name: str) -> None:
+        """Remove the file ``name`` of the directory when the stage is committed."""
         check_place(self.folder, name)
         self._replace(name, None)
 
@@ -712,6 +718,7 @@ class Stage(DataFiles):
             del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
+        """Move the file ``name`` into ``.backup`` when the stage is committed."""
         self.back_up(name)
         self.remove(name)
 
@@ -782,4 +789,5 @@ def _make_unchanged_error(error: OSError, path: str) -> DataDirError:
 
 
 def have_same_bytes(file: str, other_file: str) -> bool:
+    """Return True if two files have the same content. Return False if ``other_file`` is missing."""
     return os.path.isfile(other_file) and filecmp.cmp(file, other_file, shallow=False)

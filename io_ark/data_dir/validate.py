@@ -220,6 +220,7 @@ def run_image_script(script: str, *arguments: str) -> int:
 
 
 def is_warp(fields: list[bytes]) -> bool:
+    """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
@@ -234,14 +235,17 @@ def is_segment(fields: list[bytes]) -> bool:
 
 
 def is_gender(fields: list[bytes]) -> bool:
+    """Return True if the fields are a speaker and a gender, ``m`` or ``f``."""
     return len(fields) == 2 and fields[1] in (b"m", b"f")
 
 
 def is_channel(fields: list[bytes]) -> bool:
+    """Return True if the fields are a recording, a file and a channel: ``A``, ``B`` or ``1``."""
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
 def has_whole(fields: list[bytes]) -> bool:
+    """Return True if the fields are a name and a positive whole number."""
     return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
 

@@ -27,7 +27,7 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
     algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:
-        matrix: (dim, dim): a symmetric matrix.
+        matrix: symmetric matrix (dim, dim).
 
     Returns:
         values: (dim,): eigenvalues.

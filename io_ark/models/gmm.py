@@ -102,7 +102,10 @@ class Gmm:
         return int(self.precision_means.shape[1])
 
     def arrays(self) -> dict[str, Array]:
-        """Return ``weights``, ``means`` and ``covariances`` (shaped like ``precisions``) as float32 arrays.
+        """Return the parameters by name, as float32 arrays.
+
+        Returns:
+            ``weights`` (Gaussians,), ``means`` (Gaussians, dim), and ``covariances`` with the shape of ``precisions``.
 
         Raises:
             FormatError: an inverse covariance is singular.
@@ -131,10 +134,15 @@ class AmDiagGmm:
     """Gaussian mixtures of an acoustic model, one for each pdf.
 
     Attributes:
-        densities: the mixtures, in the order of the pdfs.
+        densities: mixtures, in the order of the pdfs.
 
     Raises:
         FormatError: the model has no mixtures, or the dimensions of the mixtures differ.
+
+    >>> from io_ark.models import AmDiagGmm, DiagGmm
+    >>> mixture = DiagGmm(weights=[1.0], precision_means=[[0.5]], precisions=[[0.25]])
+    >>> AmDiagGmm((mixture, mixture)).arrays()["pdfs"]
+    array([0, 1], dtype=int32)
     """
 
     densities: tuple[DiagGmm, ...]
@@ -158,9 +166,10 @@ class AmDiagGmm:
         return self.densities[0].dim
 
     def arrays(self) -> dict[str, Array]:
-        """Return the concatenated arrays of all mixtures (see :meth:`Gmm.arrays`), and the pdf of each Gaussian.
+        """Return the parameters of all mixtures by name, as arrays.
 
-        The array ``pdfs`` holds the pdfs.
+        The arrays of :meth:`Gmm.arrays` are concatenated. The array ``pdfs``, (Gaussians,), has the pdf of each
+        Gaussian.
         """
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}

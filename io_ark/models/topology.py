@@ -25,6 +25,10 @@ class HmmState:
         forward_pdf_class: pdf-class of transitions to other states, or :data:`NO_PDF` if the state emits no frames.
         self_loop_pdf_class: pdf-class of the self-loop. It differs from ``forward_pdf_class`` only in chain models.
         transitions: target state and probability of each transition.
+
+    >>> from io_ark.models import HmmState
+    >>> HmmState(0, 0, ((0, 0.75), (1, 0.25))).transitions[1]  # To state 1, with a probability of 0.25.
+    (1, 0.25)
     """
 
     forward_pdf_class: int = NO_PDF

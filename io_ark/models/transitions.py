@@ -114,7 +114,7 @@ class TransitionModel:
 
     @cached_property
     def first_ids(self) -> Integers:
-        """Array of shape (states + 2,) with the first transition-id of each transition-state.
+        """First transition-id of each transition-state, as an array of shape (states + 2,).
 
         Index 0 is unused, because transition-states are numbered from 1. The last element is the number of
         transition-ids plus 1.
@@ -151,7 +151,7 @@ class TransitionModel:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """The largest pdf plus one."""
+        """Number of pdfs: the largest pdf plus one."""
         return int(self.tuples[:, 2:].max(initial=-1)) + 1
 
     @property

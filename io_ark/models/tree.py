@@ -24,7 +24,7 @@ PDF_CLASS = -1
 
 @dataclass(frozen=True)
 class Leaf:
-    """Leaf of a tree.
+    """Leaf of a decision tree (:class:`ContextDependency`).
 
     Attributes:
         pdf: pdf that the tree returns.
@@ -35,7 +35,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Table:
-    """Node with a child for each value of a key.
+    """Node of a decision tree with a child for each value of a key.
 
     Attributes:
         key: position in the window of phones, or :data:`PDF_CLASS`.
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """Node with a question about the value of a key.
+    """Node of a decision tree with a question about the value of a key.
 
     Attributes:
         key: position in the window of phones, or :data:`PDF_CLASS`.
@@ -95,7 +95,7 @@ class ContextDependency:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """The largest pdf of the tree plus one."""
+        """Number of pdfs: the largest pdf of the tree plus one."""
         return 1 + max(self._iterate_answers({}), default=-1)
 
     def pdf(self, phones: Sequence[int], pdf_class: int) -> int | None:
