@@ -86,11 +86,11 @@ Write = Callable[[Path, Settings], AbstractContextManager[Put]]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format.
+    """File format that ``ark convert`` reads and writes.
 
     Attributes:
         about: description in one line.
-        endings: endings of file names.
+        endings: endings of the names of files in the format, such as ".npz".
         read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
             the file has further arrays, and raises other errors.
         write: context manager that creates a file and yields a function ``put(key, array)``.

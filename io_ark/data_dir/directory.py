@@ -110,7 +110,7 @@ class DataDir(os.PathLike[str]):
         return format_html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
-        """Return the path of the file ``name`` of the directory.
+        """Return the path of the file of the directory that is named ``name``, such as "utt2spk".
 
         Raises:
             MissingFileError: the directory has no such file.
@@ -199,7 +199,7 @@ class DataDir(os.PathLike[str]):
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Return the duration of each utterance in seconds. Write ``utt2dur`` if it is missing.
+        """Map each utterance to its duration in seconds. Write ``utt2dur`` if it is missing.
 
         Args:
             read_entire_file: count the samples of audio files instead of trusting their headers.
@@ -207,11 +207,11 @@ class DataDir(os.PathLike[str]):
         return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Return the duration of each recording in seconds. Write ``reco2dur`` if it is missing."""
+        """Map each recording to its duration in seconds. Write ``reco2dur`` if it is missing."""
         return self._compute_values("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
-        """Return the number of frames of each utterance. Write ``utt2num_frames`` if it is missing.
+        """Map each utterance to its number of frames. Write ``utt2num_frames`` if it is missing.
 
         Without ``feats.scp``, the numbers are computed from the durations of the utterances.
 
@@ -326,6 +326,18 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             utterances: names of utterances, or the path of a file with one name per line.
+
+        Returns:
+            The new directory.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> data.filter(folder + "_b", ["b-1"]).utterances()
+        ['b-1']
         """
         return self.subset(target, utterances=utterances)
 
@@ -338,6 +350,18 @@ class DataDir(os.PathLike[str]):
             parts: number of parts.
             per_utt: False to keep the utterances of a speaker together. True to divide them as well, and to make the
                 parts in ``split<parts>utt``.
+
+        Returns:
+            The parts, from the first to the last.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> [part.utterances() for part in data.split(2)]
+        [['a-1'], ['b-1']]
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -352,6 +376,16 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             utt_prefix, utt_suffix: strings that are added to the names of utterances.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> copy = data.copy(folder + "_copy", utt_prefix="x-", spk_prefix="x-")
+        >>> dict(copy.utt2spk)
+        {'x-a-1': 'x-a', 'x-b-1': 'x-b'}
         """
         directories.copy(
             self._say("copy"),
@@ -373,7 +407,10 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             *sources: paths of the directories to combine.
             extra_files: names of additional files to combine.
-            fix: sort and fix the result.
+            fix: True to sort the files of the new directory, and to remove the utterances that some files lack.
+
+        Returns:
+            The new directory.
         """
         names = [os.fspath(source) for source in sources]
         say = Printer("combine", logger.info, as_script=False)
@@ -386,7 +423,10 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             factor: speed factor, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
-            include_spk_prefix: add the prefix to the names of speakers as well.
+            include_spk_prefix: True to add the prefix to the names of speakers as well.
+
+        Returns:
+            The new directory.
         """
         perturb.perturb_speed(
             self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
