@@ -141,7 +141,11 @@ def decode_key(key: bytes) -> str:
 
 
 class DataFiles:
-    """The files of a data directory, for reading."""
+    """Finds and reads the files of a data directory.
+
+    Args:
+        folder: path of the directory.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

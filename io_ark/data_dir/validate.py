@@ -49,7 +49,7 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class KeyList:
-    """The keys of a file.
+    """Keys of a file, and their order.
 
     Attributes:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
@@ -86,7 +86,7 @@ def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) ->
 
 
 class Check(DataFiles):
-    """The checks of one directory. Each check prints the message of Kaldi's script, then raises an error."""
+    """Checks a directory. A check that fails prints the message of Kaldi's script, then raises an error."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -186,7 +186,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of each line for whose fields ``is_good`` returns False."""
+    """Yield the number and the bytes of each line that is bad, because ``is_good`` returns False for its fields."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):

@@ -159,7 +159,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
 
 class _ArrayStep:
-    """A step on arrays, with its statistics."""
+    """Computes a step on arrays, with the statistics that it needs."""
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
