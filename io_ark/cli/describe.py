@@ -72,8 +72,8 @@ def format_entry(entry: StoredEntry) -> str:
     key = color_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
-    where = color_text(escape(entry.where), "faint")
-    return f"{key}\t{describe_kind(entry.value)}\t{format_shape(entry)}\t{entry.stored}\t{where}"
+    location = color_text(escape(entry.where), "faint")
+    return f"{key}\t{describe_kind(entry.value)}\t{format_shape(entry)}\t{entry.stored}\t{location}"
 
 
 def convert_entry(entry: StoredEntry) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Difference:
 
 
 def _refuse(key: str, reason: str) -> Difference:
-    """Return the difference of objects that cannot be compared by numbers."""
+    """Return an infinite difference for two objects that cannot be compared, with the reason."""
     return Difference(key, reason, np.inf)
 
 

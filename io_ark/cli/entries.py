@@ -40,7 +40,7 @@ _STORED_AS = {
 
 
 def get_access(arguments: argparse.Namespace) -> Access:
-    """Return the permissions that the options of a command line grant."""
+    """Return the permission to run commands and to open URLs that the options of a command line grant."""
     return Access(not arguments.no_pipes, not arguments.no_network)
 
 
@@ -165,13 +165,13 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         return
     key = read_key(source)
     while key is not None:
-        where = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
+        location = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield StoredEntry(key, where, recording.stored, error=name_key(error, key))
+            yield StoredEntry(key, location, recording.stored, error=name_key(error, key))
             return
-        yield StoredEntry(key, where, recording.stored, value)
+        yield StoredEntry(key, location, recording.stored, value)
         try:
             key = read_key(source)
         except ArkError as error:
@@ -198,12 +198,12 @@ def _iterate_script(
         if isinstance(line, ArkError):
             yield StoredEntry("", line.file, "", error=line)
             continue
-        key, where = line
+        key, location = line
         try:
-            value = loader.load(where)
-            yield StoredEntry(key, where, recording.stored, value)
+            value = loader.load(location)
+            yield StoredEntry(key, location, recording.stored, value)
         except ArkError as error:
-            yield StoredEntry(key, where, "", error=name_key(error, key))
+            yield StoredEntry(key, location, "", error=name_key(error, key))
     loader.close()
 
 

@@ -86,11 +86,11 @@ Write = Callable[[Path, Settings], AbstractContextManager[Put]]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format.
+    """File format that ``ark convert`` reads and writes.
 
     Attributes:
         about: description in one line.
-        endings: endings of file names.
+        endings: endings of the names of files in the format, such as ".npz".
         read: function that iterates over the keys and arrays of a file. It yields the error of an unreadable array if
             the file has further arrays, and raises other errors.
         write: context manager that creates a file and yields a function ``put(key, array)``.
@@ -374,7 +374,8 @@ def _read_hdf5(path: Path) -> Entries:
                 raise FormatError(f"{name}: is a link to another file: copy the data into this file", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
                 links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
-                links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
+                # This limit refuses a chain of links, which may lead to another file.
+                links.set_nlinks(1)
                 h5py.h5o.open(file.id, name.encode(), links)
             item = file[name]
             # A group is read once, because a link to an outer group would lead to an endless loop.

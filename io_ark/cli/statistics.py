@@ -107,7 +107,7 @@ class Moments:
 
     @property
     def constant(self) -> list[int]:
-        """Indices of the columns with more than one finite value in which all finite values are equal."""
+        """Indices of constant columns, in which two or more values are finite and all finite values are equal."""
         return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
 
 

@@ -122,7 +122,7 @@ def _unquote(word: str) -> str:
 
 
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
-    """Return the input of a command that changes the speed, and the factor as a string. Return None for other names.
+    """Return the input of a sox command that changes the speed, and the speed factor. Return None for other commands.
 
     >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
     ('a b.wav', '0.9')

@@ -48,7 +48,7 @@ def is_above(field: bytes, limit: bytes) -> bool:
 
 
 def format_number(value: float) -> bytes:
-    """Return a number in awk's notation.
+    """Format a number as awk does: whole numbers exactly, and other numbers with six significant digits.
 
     >>> format_number(2.0), format_number(1 / 3)
     (b'2', b'0.333333')
@@ -57,7 +57,7 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return the first field of each line of a chunk, followed by the line's number from ``values`` in awk's notation.
+    """Return a chunk in which each line has its first field and the next number of ``values``, formatted as by awk.
 
     Raises:
         FormatError: a number is not finite.

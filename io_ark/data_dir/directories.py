@@ -54,6 +54,7 @@ def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
 
 
 def write_spk2utt(stage: Stage) -> None:
+    """Write spk2utt from the file utt2spk of a stage."""
     path = stage.find("utt2spk")
     refuse = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse))
@@ -259,7 +260,13 @@ def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
 
 
 class Renaming:
-    """Rename keys by adding a prefix and a suffix. ``listing`` is the path of a file with all keys."""
+    """Renames keys by adding a prefix and a suffix.
+
+    Args:
+        listing: path of a file with all keys in its first field.
+        prefix: string that is added before a key.
+        suffix: string that is added after a key.
+    """
 
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
@@ -442,7 +449,7 @@ def divide_speakers(
 
 
 class _Durations(dict[bytes, float]):
-    """Durations of utterances in seconds. The attribute ``path`` is the path of their file."""
+    """Maps utterances to durations in seconds. The attribute ``path`` is the path of the file of durations."""
 
     path = ""
 

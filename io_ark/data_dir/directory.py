@@ -53,7 +53,7 @@ class DataDir(os.PathLike[str]):
 
     Raises:
         MissingFileError: the directory does not exist.
-        DataDirError: a method found an invalid file, or lacks a file.
+        DataDirError: raised by methods: a file is invalid or missing.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -95,8 +95,8 @@ class DataDir(os.PathLike[str]):
     def __repr__(self) -> str:
         counts = self.counts()
         parts = [
-            f"{counts[name]:,} {what}"
-            for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
+            f"{counts[name]:,} {units}"
+            for name, units in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
         hours = self._sum_known_hours()
@@ -110,7 +110,7 @@ class DataDir(os.PathLike[str]):
         return format_html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
-        """Return the path of the file ``name`` of the directory.
+        """Return the path of the file of the directory that is named ``name``, such as "utt2spk".
 
         Raises:
             MissingFileError: the directory has no such file.
@@ -123,7 +123,7 @@ class DataDir(os.PathLike[str]):
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of lines of each file that Kaldi's scripts know."""
+        """Map the name of each file that Kaldi's scripts know to the number of its lines."""
         refuse_half_changed(self.path)
         return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
@@ -199,7 +199,7 @@ class DataDir(os.PathLike[str]):
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Return the duration of each utterance in seconds. Write ``utt2dur`` if it is missing.
+        """Map each utterance to its duration in seconds. Write ``utt2dur`` if it is missing.
 
         Args:
             read_entire_file: count the samples of audio files instead of trusting their headers.
@@ -207,11 +207,11 @@ class DataDir(os.PathLike[str]):
         return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Return the duration of each recording in seconds. Write ``reco2dur`` if it is missing."""
+        """Map each recording to its duration in seconds. Write ``reco2dur`` if it is missing."""
         return self._compute_values("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
-        """Return the number of frames of each utterance. Write ``utt2num_frames`` if it is missing.
+        """Map each utterance to its number of frames. Write ``utt2num_frames`` if it is missing.
 
         Without ``feats.scp``, the numbers are computed from the durations of the utterances.
 
@@ -326,14 +326,42 @@ class DataDir(os.PathLike[str]):
         Args:
             target: path of the new directory.
             utterances: names of utterances, or the path of a file with one name per line.
+
+        Returns:
+            The new directory.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> data.filter(folder + "_b", ["b-1"]).utterances()
+        ['b-1']
         """
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Divide the directory into ``split<parts>/1``, ``split<parts>/2`` and so on, of about the same size.
+        """Divide the directory into parts of about the same size, and return the parts.
 
-        The utterances of a speaker stay together. With ``per_utt``, they may be divided, and the folder is
-        ``split<parts>utt``. Return the parts.
+        The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
+
+        Args:
+            parts: number of parts.
+            per_utt: False to keep the utterances of a speaker together. True to divide them as well, and to make the
+                parts in ``split<parts>utt``.
+
+        Returns:
+            The parts, from the first to the last.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> [part.utterances() for part in data.split(2)]
+        [['a-1'], ['b-1']]
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -348,6 +376,16 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             utt_prefix, utt_suffix: strings that are added to the names of utterances.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
+
+        >>> import os, tempfile
+        >>> from io_ark import DataDir
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
+        ...     _ = open(os.path.join(folder, name), "w").write(text)
+        >>> data = DataDir(folder).fix()
+        >>> copy = data.copy(folder + "_copy", utt_prefix="x-", spk_prefix="x-")
+        >>> dict(copy.utt2spk)
+        {'x-a-1': 'x-a', 'x-b-1': 'x-b'}
         """
         directories.copy(
             self._say("copy"),
@@ -369,7 +407,10 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             *sources: paths of the directories to combine.
             extra_files: names of additional files to combine.
-            fix: sort and fix the result.
+            fix: True to sort the files of the new directory, and to remove the utterances that some files lack.
+
+        Returns:
+            The new directory.
         """
         names = [os.fspath(source) for source in sources]
         say = Printer("combine", logger.info, as_script=False)
@@ -377,12 +418,15 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory whose audio has a different speed. The new ``wav.scp`` contains commands of sox.
+        """Make a directory with the audio at another speed. The new ``wav.scp`` contains sox commands.
 
         Args:
             target: path of the new directory.
-            factor: factor of the speed, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
-            include_spk_prefix: add the prefix to the names of speakers as well.
+            factor: speed factor, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
+            include_spk_prefix: True to add the prefix to the names of speakers as well.
+
+        Returns:
+            The new directory.
         """
         perturb.perturb_speed(
             self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
@@ -392,15 +436,15 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording by commands of sox in ``wav.scp``, and return the directory.
+        """Change the volume of each recording with sox commands in ``wav.scp``, and return the directory.
 
         If one of the first 100 entries already changes the volume, nothing is changed.
 
         Args:
-            reco2vol: path of a file of recordings and factors. By default, factors are random.
-            write_reco2vol: path of a file to write the recordings and factors to.
-            low: minimum of random factors.
-            high: maximum of random factors.
+            reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random.
+            write_reco2vol: path of a file to which the recordings and their factors are written.
+            low: minimum of the random factors.
+            high: maximum of the random factors.
         """
         perturb.perturb_volume(
             self._say("perturb_volume"),
@@ -413,7 +457,11 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings to ``frequency`` in Hz by commands of sox in ``wav.scp``."""
+        """Change the sampling rate of all recordings with sox commands in ``wav.scp``, and return the directory.
+
+        Args:
+            frequency: new sampling rate in Hz.
+        """
         perturb.resample(self._say("resample"), str(frequency), self.path)
         return self
 

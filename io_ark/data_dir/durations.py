@@ -35,9 +35,9 @@ MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a mu
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return lines of durations from the headers of SPHERE files. No command is run.
+    """Return a line with the key and the duration of each recording, from the headers of SPHERE files.
 
-    Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
+    No command is run. Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
     """
     durations = []
     for line in read_lines(wav_scp):
@@ -54,7 +54,12 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 
 
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
-    """Yield lines of durations in the format of wav-to-duration, from headers or by counting samples."""
+    """Yield a line with the key and the duration of each recording, in the format of wav-to-duration.
+
+    Args:
+        wav_scp: path of ``wav.scp``.
+        read_entire_file: count all samples instead of reading the headers.
+    """
     import io_ark
 
     refuse_endless_entries(wav_scp)
@@ -64,7 +69,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise DataDirError if an entry is not a regular file, because reading a FIFO or a device might never end.
+    """Raise DataDirError if an entry of a script file is not a regular file, such as a FIFO, which might never end.
 
     With ``names``, only the entries with these keys are checked.
     """
@@ -120,7 +125,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
 
 
 def measure_features(feats_scp: str) -> Iterator[bytes]:
-    """Yield lines of utterances and their numbers of frames, in the format of feat-to-len."""
+    """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
 
@@ -149,11 +154,22 @@ def compute_in_parts(
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
-        measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
+        write_durations(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
     stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find(f"{base}/{name}"))))
 
 
-def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+    """Write a file of durations. An error becomes Kaldi's message.
+
+    Args:
+        say: prints Kaldi's messages.
+        stage: the directory.
+        name: name of the file in the directory.
+        lines: lines of a key and a duration, which may be computed while they are written.
+
+    Raises:
+        DataDirError: the lines cannot be computed or written.
+    """
     try:
         stage.write(name, lines)
     except (ArkError, OSError) as error:
@@ -187,9 +203,9 @@ def get_utt2dur(
 
         def format_duration(key: bytes, frames: bytes) -> bytes:
             if parse_number(shift) <= 0:
-                where = f"{folder}/frame_shift" if has_shift else ""
+                file = f"{folder}/frame_shift" if has_shift else ""
                 text = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
-                raise DataDirError(text, where)
+                raise DataDirError(text, file)
             return b"%b %b" % (key, format_number((parse_number(frames) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):
@@ -308,11 +324,12 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
 
 
 def _has_speed_command(wav_scp: str) -> bool:
+    """Return True if a command in the file ``wav_scp`` changes the speed of a recording."""
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
 def _reads_entire(say: Printer, wav: str, name: str) -> bool:
-    """Return True and print Kaldi's explanation if a command changes the speed, since its WAV header may be wrong."""
+    """Return True if a command changes the speed, because the header of its output may be wrong. Print Kaldi's message."""
     if not _has_speed_command(wav):
         return False
     say(
@@ -356,7 +373,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
-            measure(say, stage, "reco2dur", read_audio_durations(wav, entire))
+            write_durations(say, stage, "reco2dur", read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0

@@ -88,7 +88,7 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 
 
 class _Fix:
-    """The steps of ``fix_data_dir.sh``."""
+    """Carries out the steps of ``fix_data_dir.sh`` on a directory."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Fix:
         warn(f"{self.say.name}: warning: {error}")
 
     def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Remove the lines of a file whose key is not one of ``keys``. With a ``reason``, print the numbers of lines."""
+        """Keep only the lines of a file that have one of ``keys``. With a ``reason``, print the numbers of lines."""
         path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
@@ -332,7 +332,7 @@ def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
 
 
 def _read_keys_above_zero(path: str) -> set[bytes]:
-    """Return the keys of the lines whose value is above 0."""
+    """Return the keys of a file that have values above 0."""
     bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive)}
     return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}
 

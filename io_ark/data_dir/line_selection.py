@@ -9,6 +9,7 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def read_keys(*files: str, awk: bool = False) -> list[bytes]:
+    """Return the first field of each line of several files. With ``awk``, only spaces and tabs separate fields."""
     return [key for file in files for chunk in read_chunks(file) for key in get_column(chunk, awk=awk)]
 
 
@@ -21,7 +22,7 @@ def select_lines(
     exclude: bool = False,
     refuse: Callable[[int], object],
 ) -> tuple[int, int]:
-    """Write the lines of a file whose field is one of the keys. With ``exclude``, write the other lines.
+    """Write the lines of a file that have one of the keys in field ``number``. With ``exclude``, write all other lines.
 
     Args:
         keys: keys to select.

@@ -56,7 +56,9 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def opening(text: str) -> Iterator[None]:
-    """Replace errors of files that cannot be opened in this block by an error with the message ``text`` and Perl's status.
+    """Within this context, replace the error for a file that cannot be opened with an error in the form of Perl.
+
+    The error has the message ``text``, followed by the reason, and Perl's exit status.
 
     Raises:
         DataDirError: a file cannot be opened.
@@ -68,18 +70,20 @@ def opening(text: str) -> Iterator[None]:
 
 
 def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
-    """Return a function of a line's number and text that raises DataDirError with the message ``text``.
+    """Return a function that raises DataDirError for a line, with the message ``text``.
+
+    The arguments of the function are the number of the line and, to show it in the message, the line.
 
     ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes | None = None) -> None:
-        what = ":"
+        ending = ":"
         if line is not None:
             shown = line.decode("utf-8", "backslashreplace").strip()
-            what = f": {shown!r};" if shown else ": the line is blank;"
-        message = f"{text}{what} correct this line"
+            ending = f": {shown!r};" if shown else ": the line is blank;"
+        message = f"{text}{ending} correct this line"
         raise DataDirError(message, get_source_name(file), number, status=status, partly=True)
 
     return raise_error
@@ -108,7 +112,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 
 
 def filter_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file whose field is in a list, and return the exit status 0.
+    """Print the lines of a file that have a name from a list in one field, and return the exit status 0.
 
     Raises:
         DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
@@ -207,7 +211,7 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
 
 
 def subset_scp(say: Printer, argv: list[str]) -> int:
-    """Print a number of lines of a file, see :func:`choose_lines`, and return the exit status 0."""
+    """Print some lines of a file, as chosen by :func:`choose_lines`, and return the exit status 0."""
     flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -280,7 +284,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the fields replaced by their values in a map, and return the exit status.
+    """Print standard input with the values from a map in place of the fields, and return the exit status.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
@@ -481,10 +485,10 @@ def find_text_problem(file: str) -> tuple[str, int, bytes]:
                 if not line.endswith(b"\n"):
                     break
                 odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
-                what = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
-                if what:
+                fault = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
+                if fault:
                     key = b"".join(line.split()[:1])
-                    problem = f"The line for utterance {key.decode()} contains {what}", line_number, key
+                    problem = f"The line for utterance {key.decode()} contains {fault}", line_number, key
                     break
         lines_before += chunk.count(b"\n")
     if problem is None and last != b"\n":

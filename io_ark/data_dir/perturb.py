@@ -71,7 +71,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     Args:
         path: name of the file, for errors.
         chunks: chunks of the file, in which a single space follows each key.
-        factor: speed factor as text, such as b"0.9".
+        factor: speed factor, such as b"0.9".
 
     Raises:
         DataDirError: no program can read a file that a line names.
@@ -94,8 +94,8 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
-    Return b"" if the lines must be changed one by one: unless all have commands, or all have WAV files whose names need
-    no quotes.
+    Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
+    WAV files with names that need no quotes.
 
     Args:
         chunk: lines of wav.scp.
@@ -114,11 +114,14 @@ def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) ->
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
+    """Yield chunks of utt2dur or reco2dur with the durations divided by ``speed``."""
     return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield segments with times divided by ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or less.
+    """Yield chunks of segments with the times divided by ``speed``.
+
+    Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted.
 
     The end -1 of a segment, which stands for the end of the recording, does not change.
     """
@@ -148,9 +151,12 @@ def _need_sox(say: Printer, text: str) -> str:
 def change_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations.
+    """Map the names of files to chunks of their content at another speed, without spk2utt and durations.
 
-    ``speakers``, ``utterances`` and ``recordings`` are the new names.
+    Args:
+        src: files of the directory.
+        factor: speed factor, such as "0.9".
+        speakers, utterances, recordings: give the new names of the speakers, utterances and recordings.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {

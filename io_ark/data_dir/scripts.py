@@ -31,7 +31,7 @@ OptionReader = Callable[[Printer, dict[str, Value], list[str]], tuple[dict[str, 
 
 
 class Style(Enum):
-    """Ways in which scripts read their arguments."""
+    """Way in which a script reads its arguments."""
 
     SHELL_OPTIONS = "as parse_options.sh does: --name value, before the arguments"
     FLAGS = "options without values, which stand anywhere"
@@ -51,6 +51,7 @@ class KaldiScript:
 
     @cached_property
     def function(self) -> Callable[..., int]:
+        """Function that does the work. It returns the exit status."""
         module, _, name = self.target.partition(".")
         function: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
         return function
@@ -452,7 +453,7 @@ def _refuse_links(folder: str) -> None:
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run a command that is not a script of Kaldi, and return the exit status."""
+    """Run a command of ``kaldi-compat data`` without a script in Kaldi, and return the exit status."""
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)

@@ -31,7 +31,7 @@ class Segment:
         recording: key of the recording.
         start: start time in seconds.
         end: end time in seconds; :data:`TO_THE_END` (-1) is the end of the recording.
-        channel: channel, from 0; None if the line has none.
+        channel: number of the channel, counted from 0; None if the line has no channel.
     """
 
     key: str
@@ -46,12 +46,13 @@ class Segment:
         Times are rounded to samples as in Kaldi's extract-segments (src/featbin).
 
         Args:
-            wave: the recording.
+            wave: audio of the recording, (channels, samples).
             min_length: minimum length of a segment in seconds.
-            max_overshoot: maximum time in seconds that a segment may end after the recording; it is truncated there.
+            max_overshoot: maximum time, in seconds, from the end of the recording to the end of the segment. Such a
+                segment is truncated at the end of the recording.
 
         Returns:
-            Audio of one channel.
+            Audio of the segment, (1, samples).
 
         Raises:
             RangeError: the segment is outside the recording or too short; or its channel is not in the recording, or is
@@ -90,7 +91,7 @@ class Segment:
 
 
 def parse_segment(line: str) -> Segment:
-    """Parse a line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``.
+    """Parse a line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
     Raises:
         FormatError: the line is invalid, or the segment is empty.
@@ -135,11 +136,11 @@ def load_segments(
     pipes: bool = True,
     network: bool = True,
 ) -> Mapping[str, Segment] | Mapping[str, Wave]:
-    """Load a ``segments`` file as a mapping from segment to times, or to audio.
+    """Load a ``segments`` file as a mapping from keys to :class:`Segment`, or with ``wav_scp`` to the audio of segments.
 
     Args:
         segments: path or rxfilename of the file.
-        wav_scp: script file of the recordings, to read the audio of segments. If None, the values are times.
+        wav_scp: path or rxfilename of the script file of the recordings. If None, no audio is read.
         pipes: False to refuse recordings that are commands.
         network: False to refuse recordings at URLs.
 
@@ -149,6 +150,14 @@ def load_segments(
 
     Raises:
         ArkError: a file cannot be opened or is invalid.
+
+    >>> import os, tempfile
+    >>> from io_ark import load_segments
+    >>> path = os.path.join(tempfile.mkdtemp(), "segments")
+    >>> _ = open(path, "w").write("call-1-a call-1 0.0 2.5\\ncall-1-b call-1 3.0 4.5\\n")
+    >>> segments = load_segments(path)
+    >>> list(segments), segments["call-1-b"].start
+    (['call-1-a', 'call-1-b'], 3.0)
     """
     script = Script.open(segments, Access(pipes, network))
     if wav_scp is None:
@@ -187,42 +196,73 @@ def _split_value(key: str, value: str) -> list[str]:
 
 
 def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
-    """Load an ``utt2spk`` file, or any file of pairs of words, as a mapping from utterance to speaker.
+    """Load an ``utt2spk`` file, or any file of two-word lines, as a mapping from utterances to speakers.
 
     Args:
-        path: the file: an rxfilename, or a path.
+        path: path or rxfilename of the file.
         pipes: False to refuse a command as ``path``.
         network: False to refuse a URL as ``path``.
 
+    Returns:
+        A mapping that reads a speaker on access.
+
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
+
+    >>> import os, tempfile
+    >>> from io_ark import load_utt2spk
+    >>> path = os.path.join(tempfile.mkdtemp(), "utt2spk")
+    >>> _ = open(path, "w").write("ann-1 ann\\nbob-1 bob\\n")
+    >>> load_utt2spk(path)["bob-1"]
+    'bob'
     """
     return ScriptTable(Script.open(path, Access(pipes, network)), _return_text)
 
 
 def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, list[str]]:
-    """Load a ``spk2utt`` file as a mapping from speaker to a list of utterances.
+    """Load a ``spk2utt`` file as a mapping from speakers to lists of utterances.
 
     Args:
-        path: the file: an rxfilename, or a path.
+        path: path or rxfilename of the file.
         pipes: False to refuse a command as ``path``.
         network: False to refuse a URL as ``path``.
 
+    Returns:
+        A mapping that reads a list of utterances on access.
+
     Raises:
-        ArkError: see :func:`load_utt2spk`.
+        ArkError: the file cannot be opened, or has a blank line, a speaker without utterances, or a duplicate speaker.
+
+    >>> import os, tempfile
+    >>> from io_ark import load_spk2utt
+    >>> path = os.path.join(tempfile.mkdtemp(), "spk2utt")
+    >>> _ = open(path, "w").write("ann ann-1 ann-2\\nbob bob-1\\n")
+    >>> load_spk2utt(path)["ann"]
+    ['ann-1', 'ann-2']
     """
     return ScriptTable(Script.open(path, Access(pipes, network)), _split_value)
 
 
 def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
-    """Load a ``text`` file as a mapping from utterance to transcript. Transcripts may be empty.
+    """Load a ``text`` file as a mapping from utterances to transcripts. Transcripts may be empty.
 
     Args:
-        path: the file: an rxfilename, or a path.
+        path: path or rxfilename of the file.
         pipes: False to refuse a command as ``path``.
         network: False to refuse a URL as ``path``.
 
+    Returns:
+        A mapping that reads a transcript on access.
+
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.
+
+    >>> import os, tempfile
+    >>> from io_ark import load_text
+    >>> path = os.path.join(tempfile.mkdtemp(), "text")
+    >>> _ = open(path, "w").write("ann-1 good morning\\nann-2\\n")
+    >>> transcripts = load_text(path)
+    >>> transcripts["ann-1"], transcripts["ann-2"]
+    ('good morning', '')
     """
     return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _return_text)

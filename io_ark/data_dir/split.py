@@ -61,14 +61,14 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 
 
 class _Split:
-    """One split of a directory."""
+    """Splits a directory into parts."""
 
     def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
     def get_names(self, name: str) -> Iterator[str]:
-        """Yield the names of a file in all parts."""
+        """Yield the name of the file ``name`` in each part, such as ``split2/1/text``."""
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
@@ -101,7 +101,7 @@ class _Split:
                 self.stage.remove(name)
 
     def divide(self, listing: str, names: str, *, warns: bool) -> None:
-        """Divide files by key. A line goes to every part whose ``listing`` has the key of the line.
+        """Divide files by key. A line goes to every part that has the key of the line in its file ``listing``.
 
         Args:
             listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.

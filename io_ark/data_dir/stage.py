@@ -76,7 +76,7 @@ class DataDirError(ArkError):
         message: description of the problem and of the remedy.
         file: path of the file; "" if unknown.
         key: key of the line; None if unknown.
-        attributes: values of ``status`` and ``partly``.
+        attributes: values of the attributes ``status`` and ``partly``.
     """
 
     status, partly = 1, False
@@ -122,7 +122,7 @@ class Printer:
         Args:
             text: Kaldi's message; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
-            file, line, key, status: place of the error and status of the script, see :class:`DataDirError`.
+            file, line, key, status: place of the error and exit status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
             self(text)
@@ -131,15 +131,21 @@ class Printer:
 
 
 def warn(text: object) -> None:
+    """Print a line to standard error."""
     print(text, file=sys.stderr)
 
 
 def decode_key(key: bytes) -> str:
+    """Decode a key as UTF-8. Invalid bytes become surrogates, so that encoding restores the key."""
     return key.decode("utf-8", "surrogateescape")
 
 
 class DataFiles:
-    """The files of a data directory, for reading."""
+    """Finds and reads the files of a data directory.
+
+    Args:
+        folder: path of the directory.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -169,7 +175,7 @@ class DataFiles:
 
 @contextlib.contextmanager
 def exits_with(status: int) -> Iterator[None]:
-    """Give errors of this block the exit status ``status``."""
+    """Within this context, give errors the exit status ``status``."""
     try:
         yield
     except DataDirError as error:
@@ -179,7 +185,7 @@ def exits_with(status: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
-    """Lock directories during this block, and clear up after jobs that were killed. A missing directory is not locked.
+    """Lock directories within this context, and clear up after killed jobs. A missing directory is not locked.
 
     Args:
         *folders: directories to lock.
@@ -314,7 +320,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
 
 
 def _get_change_time(status: os.stat_result) -> int:
-    """Return the time in nanoseconds at which a file was last written or moved, or on Windows only written."""
+    """Return the time, in nanoseconds, at which a file was last written or moved. On Windows, moves are not recorded."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -327,7 +333,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that a temporary file lists; [] if one of them cannot be from the process with this number."""
+    """Return the renames that a temporary file lists; [] if a rename cannot be from the process with the id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -367,7 +373,7 @@ def check_place(folder: str, name: str) -> None:
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
     """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
 
-    ``then`` is appended to the message of an error.
+    ``then`` is the end of the message of an error, with the advice.
 
     Raises:
         DataDirError: a file cannot be renamed or removed.
@@ -384,7 +390,10 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
+            advice = then or ": check the permissions of the folder"
+            raise DataDirError(
+                f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
+            ) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
@@ -509,6 +518,7 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty(folders: Iterable[str]) -> None:
+    """Remove the folders that are empty, in the given order. Other folders stay."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -674,11 +684,13 @@ class Stage(DataFiles):
         self._new[name] = path
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
+        """Write the new version of the file ``name`` from consecutive parts of its content."""
         with self.writing(name) as write:
             for part in parts:
                 write(part)
 
     def copy(self, source: str, name: str) -> None:
+        """Write the new version of the file ``name`` as a copy of the file at the path ``source``."""
         with self.writing(name) as write, open(source, "rb", 0) as file:
             for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
@@ -700,6 +712,7 @@ class Stage(DataFiles):
             self.copy(path, os.path.join(BACKUP, name))
 
     def remove(self, name: str) -> None:
+        """Remove the file ``name`` of the directory when the stage is committed."""
         check_place(self.folder, name)
         self._replace(name, None)
 
@@ -709,6 +722,7 @@ class Stage(DataFiles):
             del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
+        """Move the file ``name`` into ``.backup`` when the stage is committed."""
         self.back_up(name)
         self.remove(name)
 
@@ -779,4 +793,5 @@ def _make_unchanged_error(error: OSError, path: str) -> DataDirError:
 
 
 def have_same_bytes(file: str, other_file: str) -> bool:
+    """Return True if two files have the same content. Return False if ``other_file`` is missing."""
     return os.path.isfile(other_file) and filecmp.cmp(file, other_file, shallow=False)

@@ -49,7 +49,7 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class KeyList:
-    """The keys of a file.
+    """Keys of a file, and their order.
 
     Attributes:
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
@@ -79,14 +79,14 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
     """Return the line number, from 1, of the first difference of two lists, and both keys. Return None for equal lists.
 
-    A key is None after the end of its list.
+    The key of a list that has ended is None.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
 class Check(DataFiles):
-    """The checks of one directory. Each check prints the message of Kaldi's script, then raises an error."""
+    """Checks a directory. A check that fails prints the message of Kaldi's script, then raises an error."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -186,7 +186,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of each line for whose fields ``is_good`` returns False."""
+    """Yield the number and the bytes of each line that is bad, because ``is_good`` returns False for its fields."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
@@ -220,6 +220,7 @@ def run_image_script(script: str, *arguments: str) -> int:
 
 
 def is_warp(fields: list[bytes]) -> bool:
+    """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
@@ -234,14 +235,17 @@ def is_segment(fields: list[bytes]) -> bool:
 
 
 def is_gender(fields: list[bytes]) -> bool:
+    """Return True if the fields are a speaker and a gender, ``m`` or ``f``."""
     return len(fields) == 2 and fields[1] in (b"m", b"f")
 
 
 def is_channel(fields: list[bytes]) -> bool:
+    """Return True if the fields are a recording, a file and a channel: ``A``, ``B`` or ``1``."""
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
 def has_whole(fields: list[bytes]) -> bool:
+    """Return True if the fields are a name and a positive whole number."""
     return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
 
@@ -320,7 +324,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         if not check.find(name):
             raise say.fail(f"no such file {name}", f"is missing: {advice[name]}", check.locate(name))
         if not check.has_lines(name):
-            raise say.fail(f"empty file {name}", "is empty: make the file again", check.locate(name))
+            raise say.fail(f"empty file {name}", f"is empty: {advice[name]}", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
@@ -358,8 +362,10 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     if difference := find_first_difference(ours, theirs):
         line_number, (a, b) = difference
         ours_text, theirs_text = (repr(decode_key(line)) if line else "no such line" for line in (a, b))
-        what = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        raise say.fail("spk2utt and utt2spk do not seem to match", what, utt2spk, line_number, get_field(a or b or b""))
+        problem = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        raise say.fail(
+            "spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, get_field(a or b or b"")
+        )
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
@@ -374,15 +380,20 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
         if name < previous:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
-            what = f"its speaker {decode_key(name.strip())} comes after {decode_key(previous.strip())}"
+            problem = f"its speaker {decode_key(name.strip())} comes after {decode_key(previous.strip())}"
             key = get_field(line)
             advice = f"{advise_speaker_order(key, name.strip())}, or pass --no-spk-sort"
-            raise check.say.fail("", f"{what}: {advice}", utt2spk, line_number, key)
+            raise check.say.fail("", f"{problem}: {advice}", utt2spk, line_number, key)
         previous = name
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
-    """Return what to rename, so that the utterances in utt2spk, such as ``key``, have the order of their speakers."""
+    """Return advice for an error: how to rename utterances or speakers, so that utt2spk is sorted by speaker.
+
+    Args:
+        key: the utterance that is out of order.
+        speaker: speaker of the utterance.
+    """
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
     return "begin every utterance's name with its speaker"

@@ -23,6 +23,10 @@ class Network:
     Attributes:
         data: bytes of the file from the end of the transition model to the end of the file.
         is_binary: True if the file was binary, False if it was text.
+
+    >>> from io_ark.models import Network
+    >>> Network(b"<Nnet3> \\ninput-node name=input dim=40\\n\\n", is_binary=True).config
+    ['input-node name=input dim=40']
     """
 
     data: bytes
@@ -45,18 +49,18 @@ class Network:
 @register_kind("acoustic-model")
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
-    """Acoustic model.
+    """Acoustic model: a transition model with Gaussian mixtures or a neural network.
 
     Attributes:
-        transitions: the transition model.
-        densities: the Gaussian mixtures, a neural network, or None if the file has only a transition model.
+        transitions: transition model.
+        densities: Gaussian mixtures of the pdfs, neural network, or None if the file has only a transition model.
     """
 
     transitions: TransitionModel
     densities: AmDiagGmm | Network | None
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays of the mixtures (see :meth:`AmDiagGmm.arrays`).
+        """Return the parameters of all mixtures by name, as arrays (see :meth:`AmDiagGmm.arrays`).
 
         Raises:
             FormatError: the model has no mixtures.

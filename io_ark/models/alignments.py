@@ -24,7 +24,7 @@ class Segments(NamedTuple):
 
     Attributes:
         bounds: (phones + 1,) int64: first frame of each phone, and the total number of frames.
-        phones: (phones,) int32.
+        phones: (phones,) int32: the phones of all alignments.
         counts: (alignments,) int64: number of phones of each alignment.
         complete: (alignments,) bool: True if all phones pass through the HMM from the first to the final state, False
             for a truncated alignment.
@@ -47,7 +47,9 @@ class Segments(NamedTuple):
 
 
 def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None = None) -> Mask:
-    """Detect alignments in which the self-loops of a state follow the transition to the next state (Kaldi's default).
+    """Detect alignments in which the self-loops of a state follow the transition to the next state.
+
+    Kaldi's programs write such alignments by default (option ``--reorder``).
 
     Args:
         model: transition model of the alignments.
@@ -61,6 +63,12 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
     Raises:
         FormatError: an integer is not a transition-id, or a self-loop follows a self-loop of a different state, which
             no path through HMMs allows.
+
+    >>> from io_ark.models import HmmState, HmmTopology, TransitionModel, is_reordered
+    >>> states = (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())
+    >>> model = TransitionModel.of(HmmTopology.of({1: states}), [(1, 0, 0, 0)])
+    >>> is_reordered(model, [2, 1, 1, 1, 1, 2], bounds=[0, 3, 6])  # Transition-id 1 is the self-loop.
+    array([ True, False])
     """
     return AlignedFrames.from_ids(model, ids, bounds).reordered
 
@@ -128,10 +136,13 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
         bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. None for a single
             alignment.
 
+    Returns:
+        The phones of all alignments and their frames.
+
     Raises:
         FormatError: an integer is not a transition-id, or no path through the HMMs has this alignment.
 
-    >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
+    >>> from io_ark.models import HmmState, HmmTopology, TransitionModel, split_to_phones
     >>> states = (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())
     >>> model = TransitionModel.of(HmmTopology.of({1: states, 2: states}), [(1, 0, 0, 0), (2, 0, 1, 1)])
     >>> segments = split_to_phones(model, [2, 1, 1, 4, 2])

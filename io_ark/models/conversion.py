@@ -53,6 +53,17 @@ class AlignmentConverter:
         reorder: let the self-loops of a state follow the transition to the next state, as in Kaldi by default.
         phone_map: maps old phones to new phones. By default phones keep their numbers.
         random: random number generator for the paths. None for a generator with the seed 0.
+
+    >>> from io_ark.models import AlignmentConverter, ContextDependency, HmmState, HmmTopology
+    >>> from io_ark.models import Leaf, Table, TransitionModel
+    >>> states = (HmmState(0, 0, ((0, 0.5), (1, 0.5))), HmmState())
+    >>> topology = HmmTopology.of({1: states, 2: states})
+    >>> old = TransitionModel.of(topology, [(1, 0, 0, 0), (2, 0, 1, 1)])
+    >>> new = TransitionModel.of(topology, [(1, 0, 1, 1), (2, 0, 0, 0)])
+    >>> tree = ContextDependency(1, 0, Table(0, (None, Leaf(1), Leaf(0))))  # Phone 1 has pdf 1, phone 2 has pdf 0.
+    >>> ids = AlignmentConverter(old, new, tree).convert([2, 1, 4])
+    >>> old.pdfs([2, 1, 4]).tolist(), new.pdfs(ids).tolist()
+    ([0, 0, 1], [1, 1, 0])
     """
 
     def __init__(
@@ -80,10 +91,11 @@ class AlignmentConverter:
         """Convert an alignment.
 
         Args:
-            ids: transition-ids of the old model.
+            ids: (frames,): transition-ids of the old model.
 
         Returns:
-            Transition-ids of the new model, or None if the alignment is truncated or too short for its phones.
+            Transition-ids of the new model, (new frames,). None if the alignment is truncated or too short for its
+            phones.
 
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.
@@ -97,6 +109,9 @@ class AlignmentConverter:
         Args:
             ids: (frames,): transition-ids of the old model.
             bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
+
+        Returns:
+            The converted alignments, concatenated in the same order, and masks of the alignments without a result.
 
         Raises:
             FormatError: the models, the tree and an alignment are inconsistent.

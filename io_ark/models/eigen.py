@@ -27,7 +27,7 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
     algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:
-        matrix: (dim, dim): a symmetric matrix.
+        matrix: symmetric matrix (dim, dim).
 
     Returns:
         values: (dim,): eigenvalues.
@@ -81,7 +81,7 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Replace the diagonal of a tridiagonal matrix by the eigenvalues, and apply the rotations to ``rows``.
+    """Replace the diagonal of a tridiagonal matrix with the eigenvalues, and apply the rotations to ``rows``.
 
     Raises:
         FormatError: the algorithm does not converge.

@@ -38,6 +38,18 @@ class IvectorExtractor:
 
     Raises:
         FormatError: the shapes are inconsistent.
+
+    >>> import numpy as np
+    >>> from io_ark.models import IvectorExtractor
+    >>> extractor = IvectorExtractor(
+    ...     weights=np.array([0.5, 0.5]),
+    ...     weight_projections=np.zeros((0, 0)),
+    ...     projections=np.ones((2, 3, 4)),
+    ...     precisions=np.stack([np.eye(3), np.eye(3)]),
+    ...     prior_offset=10.0,
+    ... )
+    >>> (extractor.projections @ np.array([10.0, 0.0, 0.0, 0.0])).tolist()
+    [[10.0, 10.0, 10.0], [10.0, 10.0, 10.0]]
     """
 
     weights: Float64

@@ -31,8 +31,8 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
         with np.errstate(over="ignore", invalid="ignore"):
             array = np.asarray(getattr(model, name), dtype)
         if array.shape != shape:
-            where = f"{type(model).__name__}.{name}"
-            raise FormatError(f"{where} has the shape {array.shape}: pass an array of shape {shape}")
+            attribute = f"{type(model).__name__}.{name}"
+            raise FormatError(f"{attribute} has the shape {array.shape}: pass an array of shape {shape}")
         object.__setattr__(model, name, array)
 
 
@@ -49,7 +49,7 @@ def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
 
 
 class Field(NamedTuple):
-    """Field of a model file. The field stores one attribute of the model.
+    """Field of a model file, which stores one attribute of the model.
 
     Attributes:
         name: name of the attribute.

@@ -35,6 +35,7 @@ class Gmm:
     Raises:
         FormatError: the shapes are inconsistent, or an inverse covariance is singular.
 
+    >>> from io_ark.models import DiagGmm
     >>> gmm = DiagGmm(weights=[0.5, 0.5], precision_means=[[0.0], [0.5]], precisions=[[1.0], [0.25]])
     >>> gmm, gmm.gconsts.round(3), gmm.arrays()["means"].tolist()
     (DiagGmm(num_gauss=2, dim=1), array([-1.612, -2.805], dtype=float32), [[0.0], [2.0]])
@@ -101,7 +102,10 @@ class Gmm:
         return int(self.precision_means.shape[1])
 
     def arrays(self) -> dict[str, Array]:
-        """Return ``weights``, ``means`` and ``covariances`` (shaped like ``precisions``) as float32 arrays.
+        """Return the parameters by name, as float32 arrays.
+
+        Returns:
+            ``weights`` (Gaussians,), ``means`` (Gaussians, dim), and ``covariances`` with the shape of ``precisions``.
 
         Raises:
             FormatError: an inverse covariance is singular.
@@ -130,10 +134,15 @@ class AmDiagGmm:
     """Gaussian mixtures of an acoustic model, one for each pdf.
 
     Attributes:
-        densities: the mixtures, in the order of the pdfs.
+        densities: mixtures, in the order of the pdfs.
 
     Raises:
         FormatError: the model has no mixtures, or the dimensions of the mixtures differ.
+
+    >>> from io_ark.models import AmDiagGmm, DiagGmm
+    >>> mixture = DiagGmm(weights=[1.0], precision_means=[[0.5]], precisions=[[0.25]])
+    >>> AmDiagGmm((mixture, mixture)).arrays()["pdfs"]
+    array([0, 1], dtype=int32)
     """
 
     densities: tuple[DiagGmm, ...]
@@ -148,7 +157,7 @@ class AmDiagGmm:
 
     @property
     def num_gauss(self) -> int:
-        """Total number of Gaussians."""
+        """Total number of Gaussians of all mixtures."""
         return sum(gmm.num_gauss for gmm in self.densities)
 
     @property
@@ -157,9 +166,10 @@ class AmDiagGmm:
         return self.densities[0].dim
 
     def arrays(self) -> dict[str, Array]:
-        """Return the concatenated arrays of all mixtures (see :meth:`Gmm.arrays`), and the pdf of each Gaussian.
+        """Return the parameters of all mixtures by name, as arrays.
 
-        The array ``pdfs`` holds the pdfs.
+        The arrays of :meth:`Gmm.arrays` are concatenated. The array ``pdfs``, (Gaussians,), has the pdf of each
+        Gaussian.
         """
         mixtures = [gmm.arrays() for gmm in self.densities]
         arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}

@@ -33,6 +33,7 @@ class Lda:
         FormatError: the matrix does not have two dimensions, or is empty.
 
     >>> import numpy as np
+    >>> from io_ark.models import Lda
     >>> rng = np.random.default_rng(0)
     >>> means = np.repeat(rng.standard_normal((20, 3)) * [9, 1, 0], 5, axis=0)
     >>> vectors = (means + rng.standard_normal((100, 3))).astype(np.float32)
@@ -69,7 +70,7 @@ class Lda:
         total_covariance_factor: float = 0.0,
         covariance_floor: float = 1e-6,
     ) -> Lda:
-        """Estimate a transform, like Kaldi's ``ivector-compute-lda``.
+        """Estimate an LDA transform, like Kaldi's ``ivector-compute-lda``.
 
         The rows of the matrix are eigenvectors with Kaldi's signs. If eigenvalues are nearly equal, rounding errors
         determine the directions of their eigenvectors, in Kaldi as well.
@@ -114,7 +115,13 @@ class Lda:
         return cls(np.append(linear, offset[:, None], axis=1).astype(np.float32))
 
     def transform_vectors(self, vectors: npt.ArrayLike) -> Array:
-        """Transform vectors of shape (..., input dim) to shape (..., dim), like Kaldi's ``transform-vec``.
+        """Transform vectors, like Kaldi's ``transform-vec``.
+
+        Args:
+            vectors: i-vectors or x-vectors (..., input dim).
+
+        Returns:
+            Transformed vectors (..., dim).
 
         Raises:
             FormatError: the vectors do not have the dimension of the transform.

@@ -47,6 +47,7 @@ class Plda:
         FormatError: the shapes are inconsistent.
 
     >>> import numpy as np
+    >>> from io_ark.models import Plda
     >>> plda = Plda(mean=np.zeros(2), transform=np.eye(2), psi=np.array([9.0, 1.0]))
     >>> speakers = np.array([[3.0, 1.0], [-2.0, 1.0]])
     >>> plda.score(speakers, np.array([[2.9, 0.8]])).round(2)
@@ -74,7 +75,7 @@ class Plda:
 
     @classmethod
     def fit(cls, vectors: npt.ArrayLike, speakers: Sequence[Any] | Array, *, num_em_iters: int = 10) -> Plda:
-        """Estimate a model in float64, like Kaldi's ``ivector-compute-plda``.
+        """Estimate a PLDA model in float64, like Kaldi's ``ivector-compute-plda``.
 
         The rows of ``transform`` are eigenvectors with Kaldi's signs. If values of ``psi`` are nearly equal, rounding
         errors determine the directions of their eigenvectors, in Kaldi as well. Scores do not depend on the signs.
@@ -174,7 +175,7 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Array:
-        """Map vectors to the space in which they are compared.
+        """Map vectors to the space of the model, in which they are compared.
 
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
@@ -236,7 +237,7 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Float64:
-        """Compare all speakers with all utterances, like Kaldi's ``ivector-plda-scoring``.
+        """Return log-likelihood ratios of all speakers and utterances, like Kaldi's ``ivector-plda-scoring``.
 
         Args:
             enrolled: (speakers, dim): mean vector of the utterances of each speaker.
@@ -259,7 +260,9 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Compare mapped vectors of speakers with mapped vectors of utterances (see :meth:`score`).
+        """Return log-likelihood ratios of all speakers and utterances, from vectors that are mapped already.
+
+        :meth:`score` maps the vectors first.
 
         Args:
             enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
@@ -283,7 +286,7 @@ class Plda:
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
-        """Compare the speaker and the utterance of each trial, mapped by :meth:`transform_vectors`.
+        """Return the log-likelihood ratio of each trial, from vectors that :meth:`transform_vectors` has mapped.
 
         Args:
             enrolled: (trials, dim): mapped vector of the speaker of each trial.

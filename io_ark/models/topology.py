@@ -25,6 +25,10 @@ class HmmState:
         forward_pdf_class: pdf-class of transitions to other states, or :data:`NO_PDF` if the state emits no frames.
         self_loop_pdf_class: pdf-class of the self-loop. It differs from ``forward_pdf_class`` only in chain models.
         transitions: target state and probability of each transition.
+
+    >>> from io_ark.models import HmmState
+    >>> HmmState(0, 0, ((0, 0.75), (1, 0.25))).transitions[1]  # To state 1, with a probability of 0.25.
+    (1, 0.25)
     """
 
     forward_pdf_class: int = NO_PDF
@@ -38,12 +42,19 @@ TopologyEntry = tuple[HmmState, ...]
 @register_kind("topology")
 @dataclass(frozen=True)
 class HmmTopology:
-    """HMMs of the phones.
+    """Topology of a model: the HMM of each phone.
 
     Attributes:
         phones: the phones in ascending order.
         entry_of: index in ``entries`` of the integers 0, 1, 2, ... up to the last phone, or -1 for other integers.
         entries: HMMs as tuples of states. The last state of an HMM is final and has no transitions.
+
+    >>> from io_ark.models import HmmState, HmmTopology
+    >>> first = HmmState(0, 0, ((0, 0.5), (1, 0.5)))
+    >>> second = HmmState(1, 1, ((1, 0.5), (2, 0.5)))
+    >>> topology = HmmTopology.of({1: (first, HmmState()), 2: (first, second, HmmState())})
+    >>> topology.min_length(1), topology.min_length(2), topology.num_pdf_classes(2)
+    (1, 2, 2)
     """
 
     phones: tuple[int, ...]
@@ -52,7 +63,10 @@ class HmmTopology:
 
     @classmethod
     def of(cls, states: Mapping[int, TopologyEntry]) -> HmmTopology:
-        """Create the topology with the HMM ``states[phone]`` of each phone.
+        """Create a topology from the HMMs of phones.
+
+        Args:
+            states: maps each phone to the states of its HMM. The last state is final.
 
         Raises:
             FormatError: the topology is invalid.
@@ -145,21 +159,22 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
     total = 0.0
     for index, (target, probability) in enumerate(state.transitions):
         total += probability
-        where = f"the transition from state {number} to state {target} of an HMM"
+        transition = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
-            raise FormatError(f"{where} has the probability {probability:.7g}: write a positive number")
+            raise FormatError(f"{transition} has the probability {probability:.7g}: write a positive number")
         if not 0 <= target <= last:
             raise FormatError(
-                f"{where} leads to a state that does not exist, because the last state is {last}: correct the target"
+                f"{transition} leads to a state that does not exist, because the last state is {last}: "
+                "correct the target"
             )
         if state.forward_pdf_class == NO_PDF and target == last:
             raise FormatError(
-                f"{where} enters the final state, but state {number} has no pdf and emits no frame: "
+                f"{transition} enters the final state, but state {number} has no pdf and emits no frame: "
                 "add a pdf to the state"
             )
         # Like Kaldi, compare the target with the index of the transition, although the number of the state is meant.
         if state.self_loop_pdf_class == NO_PDF and target == index:
-            raise FormatError(f"{where} is a self-loop of a state that emits no frames: remove the transition")
+            raise FormatError(f"{transition} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):
         raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:

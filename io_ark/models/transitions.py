@@ -55,6 +55,12 @@ class TransitionModel:
         tuples: int32 of shape (states, 4): phone, state of its HMM, forward pdf and self-loop pdf of each
             transition-state, in ascending order.
         log_probs: float32 of shape (transition-ids + 1,): log-probability of each transition. Index 0 is unused.
+
+    >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
+    >>> states = (HmmState(0, 0, ((0, 0.75), (1, 0.25))), HmmState())  # A self-loop, and a transition to the end.
+    >>> model = TransitionModel.of(HmmTopology.of({1: states, 2: states}), [(1, 0, 0, 0), (2, 0, 1, 1)])
+    >>> model.phones([1, 2, 3, 4]).tolist(), model.are_self_loops([1, 2, 3, 4]).tolist()
+    ([1, 1, 2, 2], [True, False, True, False])
     """
 
     topology: HmmTopology
@@ -108,7 +114,7 @@ class TransitionModel:
 
     @cached_property
     def first_ids(self) -> Integers:
-        """Array of shape (states + 2,) with the first transition-id of each transition-state.
+        """First transition-id of each transition-state, as an array of shape (states + 2,).
 
         Index 0 is unused, because transition-states are numbered from 1. The last element is the number of
         transition-ids plus 1.
@@ -145,7 +151,7 @@ class TransitionModel:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """The largest pdf plus one."""
+        """Number of pdfs: the largest pdf plus one."""
         return int(self.tuples[:, 2:].max(initial=-1)) + 1
 
     @property
@@ -226,10 +232,10 @@ class TransitionModel:
         """Return the transition-state of each tuple (phone, HMM state, forward pdf, self-loop pdf).
 
         Args:
-            tuples: (..., 4).
+            tuples: integers (..., 4): phone, HMM state, forward pdf and self-loop pdf.
 
         Returns:
-            (...): transition-states.
+            Transition-states (...), counted from 1.
 
         Raises:
             FormatError: the model has no state for a tuple.

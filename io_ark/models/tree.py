@@ -24,7 +24,7 @@ PDF_CLASS = -1
 
 @dataclass(frozen=True)
 class Leaf:
-    """Leaf of a tree.
+    """Leaf of a decision tree (:class:`ContextDependency`).
 
     Attributes:
         pdf: pdf that the tree returns.
@@ -35,7 +35,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Table:
-    """Node with a child for each value of a key.
+    """Node of a decision tree with a child for each value of a key.
 
     Attributes:
         key: position in the window of phones, or :data:`PDF_CLASS`.
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """Node with a question about the value of a key.
+    """Node of a decision tree with a question about the value of a key.
 
     Attributes:
         key: position in the window of phones, or :data:`PDF_CLASS`.
@@ -81,6 +81,7 @@ class ContextDependency:
         central: position of the central phone in the window, counted from 0.
         root: root of the tree.
 
+    >>> from io_ark.models import PDF_CLASS, ContextDependency, Leaf, Split, Table
     >>> tree = ContextDependency(1, 0, Table(0, (None, Leaf(0), Split(PDF_CLASS, (0,), Leaf(1), Leaf(2)))))
     >>> tree.num_pdfs, tree.pdf([2], 0), tree.pdf([2], 1), tree.pdf([3], 0)
     (3, 1, 2, None)
@@ -94,7 +95,7 @@ class ContextDependency:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """The largest pdf of the tree plus one."""
+        """Number of pdfs: the largest pdf of the tree plus one."""
         return 1 + max(self._iterate_answers({}), default=-1)
 
     def pdf(self, phones: Sequence[int], pdf_class: int) -> int | None:
@@ -119,8 +120,8 @@ class ContextDependency:
         """Return the pdfs of many windows of phones (see :meth:`pdf`).
 
         Args:
-            windows: (windows, width): phones.
-            pdf_classes: (windows,): pdf-classes of the central phones.
+            windows: phones (windows, width). 0 stands for positions outside the utterance.
+            pdf_classes: pdf-class of the central phone of each window, (windows,).
 
         Returns:
             (windows,): pdfs, or -1 where the tree has no pdf for the phones.

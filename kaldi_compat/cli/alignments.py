@@ -48,19 +48,30 @@ def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
 
 
 def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
-    """Return a block of vectors, under the keys of a block of posteriors, from one value per frame, (frames,)."""
+    """Return a block with a vector for each entry of a block of posteriors.
+
+    Args:
+        block: posteriors, which give the keys and the numbers of frames.
+        values: one value for each frame of all entries, (frames,).
+    """
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
 def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
-    """Add up weights (entries,) by their frames (entries,), in order and in single precision: (count,)."""
+    """Return the sum of the weights of each frame, (count,), added in order and in single precision.
+
+    Args:
+        frames: index of the frame of each entry, (entries,).
+        weights: weight of each entry, (entries,).
+        count: number of frames.
+    """
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
 
 
 def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
-    """Return the entries for which the mask ``entries``, (entries,), is true."""
+    """Return posteriors with only the entries that the mask ``entries``, (entries,), selects."""
     if entries.all():
         return posteriors
     so_far = np.append(0, np.cumsum(entries))
@@ -69,7 +80,7 @@ def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArray
 
 
 def select_first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
-    """Return the first ``n`` integers of each frame."""
+    """Return posteriors with at most the first ``n`` entries of each frame."""
     starts = np.cumsum(lists.counts) - lists.counts
     return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
 
@@ -112,7 +123,13 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Add up runs in single precision. Run ``i`` has ``sizes[i]`` values, at least one, from ``starts[i]`` on."""
+    """Return the sum of each run of values, (runs,), added in single precision.
+
+    Args:
+        values: values (entries,).
+        starts: index of the first value of each run, (runs,).
+        sizes: number of values of each run, at least 1, (runs,).
+    """
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -144,7 +161,7 @@ def require_single_file(name: str) -> str:
 
 
 def read_symbols(rxfilename: str) -> dict[int, str]:
-    """Read a symbol table such as phones.txt, whose lines contain a symbol and its number.
+    """Read a symbol table such as phones.txt, which has a symbol and its number on each line.
 
     As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have one number,
     the first symbol is used while the file numbers its symbols 0, 1, 2 and so on, and the last symbol after that.
@@ -175,7 +192,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map from old to new phones, whose lines contain the number of an old phone and of a new phone.
+    """Read a map from old to new phones. Each line has the number of an old phone and the number of the new phone.
 
     Raises:
         OptionError: the file has an invalid line or is empty, or a phone is 0 or occurs twice as an old phone.

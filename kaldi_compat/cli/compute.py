@@ -50,7 +50,7 @@ MONO = -1
 
 
 class ApplicationOptions(FrameOptions):
-    """Options that the four programs share, in addition to the options of the feature."""
+    """Options that the programs for MFCC, PLP, filter banks and spectrograms share, besides the feature's options."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -72,19 +72,19 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Select the options of a feature from the options of a program."""
+    """Return the options of a feature, of type ``cls``, with the values that ``options`` of a program have."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
 def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Make the class of a program's options: the feature's options and the options that the four programs share."""
+    """Make the class of a program's options, which has the options of the feature and :class:`ApplicationOptions`."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     return type("Options", bases, {"__module__": __name__})
 
 
 def make_spectral_program(name: str) -> Program:
-    """Make the program that computes a feature: ``make_spectral_program("fbank")`` is compute-fbank-feats."""
+    """Make the program that computes the feature ``name``, such as compute-fbank-feats for "fbank"."""
     feature = SPECTRAL_FEATURES[name]
     program_name = f"compute-{name}-feats"
     text = USAGE.format(description=feature.description, program=program_name, name=name)
@@ -171,8 +171,8 @@ class SpectralExtractor:
 
         Args:
             block: audio.
-            warps: table of VTLN factors by utterance; the factor of the options if None.
-            noise: source of the noise for dithering; Kaldi's random numbers if None.
+            warps: table of VTLN factors by utterance. If None, all utterances have the factor in the options.
+            noise: source of the noise for dithering. If None, the noise comes from Kaldi's random numbers.
 
         Raises:
             Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
@@ -199,7 +199,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return the channel of each utterance that the options select.
+        """Return a block with one channel of each utterance, which the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.

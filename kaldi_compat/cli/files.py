@@ -58,7 +58,7 @@ def format_wxfilename(wxfilename: str) -> str:
 
 
 def write_text(wxfilename: str, text: str) -> None:
-    """Write a text file.
+    """Write the string ``text`` to a file, as UTF-8.
 
     Raises:
         ArkError: the file cannot be opened or written.

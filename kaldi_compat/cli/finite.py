@@ -32,7 +32,14 @@ class FiniteCheck:
         self._has_warned = False
 
     def check(self, message: str, entries: Iterable[tuple[str, Any]]) -> None:
-        """Check keys and arrays. This is slow, so callers first test a sum, which large finite values may overflow."""
+        """Log a warning for the first array that is not finite, unless a warning was logged before.
+
+        Args:
+            message: message with a ``%s`` for the key.
+            entries: pairs of a key and an array.
+
+        The check is slow, so callers first test a sum of all values. Large finite values may overflow the sum.
+        """
         if self._has_warned:
             return
         for key, array in entries:

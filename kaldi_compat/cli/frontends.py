@@ -177,7 +177,7 @@ def _advise(path: str) -> None:
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield label, samples, features and sampling rate (or None) of each pair of arrays in a NumPy file."""
+    """Yield the label, samples, features and sampling rate (or None) of each pair of arrays in a NumPy file."""
     try:
         stored = load_npz(path)
     except ArkError as error:

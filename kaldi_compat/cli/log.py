@@ -32,7 +32,7 @@ def log_verbose(level: int, message: str, *values: object) -> None:
 
 
 def log_error(error: BaseException) -> None:
-    """Log an error with the place in the code that raised it."""
+    """Log an error with the file and the line of the code that raised it."""
     place = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
     logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))

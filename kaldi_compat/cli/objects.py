@@ -25,7 +25,7 @@ def compute_duration(num_samples: int, rate: float) -> float:
 
 
 def list_waves(block: Block) -> list[Wave]:
-    """Return the audio of a block's entries."""
+    """Return the audio of each entry of a block."""
     return [wave for _, wave in block.entries()]
 
 
@@ -37,7 +37,7 @@ def compute_durations(block: Block) -> npt.NDArray[np.float64]:
 
 
 def select_channel(block: Block, channel: int) -> WaveBlock:
-    """Select a channel of each entry's audio.
+    """Return a block with one channel of each entry's audio.
 
     Args:
         block: the audio.

@@ -103,7 +103,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
 
 
 def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Cut arrays to lengths and concatenate them. A single array is not copied."""
+    """Return arrays as one array, after cutting each to its length in ``lengths``. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 

@@ -80,7 +80,7 @@ class Program:
 
     Args:
         name: name of the program.
-        text: usage text of ``--help``, without the options.
+        text: usage that ``--help`` prints before the options.
         options: dataclass of the program's own options.
         run: function from the options and the arguments to the exit status. A parameter whose name ends in ``target``
             is an output.

@@ -40,7 +40,7 @@ def _describe_mistake(line: str) -> str:
 
 
 class SegmentOptions(BaseOptions):
-    """Options of cutting segments from recordings (Kaldi: extract-segments)."""
+    """Options of programs that cut segments from recordings (Kaldi: extract-segments)."""
 
     min_segment_length: float = option(0.1, "minimum length of a segment in seconds; shorter ones are skipped")
     max_overshoot: float = option(
@@ -49,7 +49,7 @@ class SegmentOptions(BaseOptions):
 
 
 def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
-    """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show the segment's ``line``.
+    """Return the audio of a segment, (1, samples), see :meth:`io_ark.Segment.cut`. Warnings show ``line`` of segments.
 
     Raises:
         Skip: the segment lies outside the recording, is too short, or names a channel that does not exist. The

@@ -45,11 +45,11 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
 
 
 def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
-    """Check a vector from which a model is estimated.
+    """Check that a vector is finite and has the expected dimension.
 
     Args:
-        key: the key of the vector.
-        vector: the vector.
+        key: key of the vector.
+        vector: vector (dim,).
         dim: the expected dimension.
         owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
 
@@ -69,13 +69,13 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
 
 @dataclass
 class Trials:
-    """Scores the trials of a file.
+    """Scores the trials in a file. A trial is a pair of keys.
 
     Attributes:
         name: name of a score in the log.
-        tables: the names of the tables of the first and the second key, in warnings.
-        find: functions that look up the first and the second keys. They return None for a missing key.
-        score: function from the values of the first keys and of the second keys to the scores.
+        tables: names of the tables of the first and of the second keys, for warnings.
+        find: two functions, which return the values of the first and of the second keys, or None for a missing key.
+        score: function that returns the scores, (trials,), of the values of the first and of the second keys.
     """
 
     name: str

@@ -174,7 +174,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
 
 
 class _System(NamedTuple):
-    """A table whose entries are added to the entries of the first table."""
+    """Table (system) with entries that are added to the entries of the first table."""
 
     reader: LookupReader[Floats]
     factor: float  # Factor by which the entries of this table are multiplied.
@@ -228,7 +228,7 @@ class _Sums:
 
 
 def add_scaled(x: Floats, factor: np.float32, y: Floats) -> Floats:
-    """Return ``x + factor * y``, rounded once."""
+    """Return ``x + factor * y`` for arrays of the same shape. The result is rounded once, not after the product."""
     if abs(factor) == 1:
         return x + y if factor > 0 else x - y
     return fused_multiply_add(factor, y, x)

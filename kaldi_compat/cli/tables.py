@@ -56,7 +56,7 @@ class Tables(ExitStack):
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open a table of objects of a kind for writing at ``wspecifier``."""
+        """Open the table ``wspecifier`` for writing objects of type ``kind``."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
@@ -127,10 +127,10 @@ def has_second_core() -> bool:
 
 
 class Missing(Skip):
-    """A table lacks some of the entries of a block.
+    """Raised if a table lacks some entries of a block.
 
     Args:
-        warnings: a warning for each entry; None for an entry that is present.
+        warnings: one item for each entry: a warning, or None if the entry is present.
     """
 
     def __init__(self, warnings: list[str | None]) -> None:
@@ -139,10 +139,16 @@ class Missing(Skip):
 
 
 class LookupReader(io_ark.RandomAccessReader[Value]):
-    """Random-access reader of a table that a program looks up keys in.
+    """Random-access reader of a table in which a program looks up keys.
 
     If the command of a pipe fails, keys that did not arrive count as missing, with a warning as in Kaldi. The program
     skips the utterances of these keys and continues.
+
+    Args:
+        rspecifier: name of the table.
+        kind: type of the objects.
+        utt2spk: rspecifier of the speakers of utterances, to look up the speaker of a key instead of the key; "" to
+            look up keys.
     """
 
     def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
@@ -193,7 +199,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
-        """Return the values under keys, None for a missing key. See :meth:`find`.
+        """Return the value under each key, or None for a missing key.
 
         Raises:
             Skip: there are several keys, but the table allows only one look-up of a key (option ``o``).
@@ -216,13 +222,16 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         return key in self if self.allows_one_lookup else self.find_each([key])[0] is not None
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Look up several keys at once, before they are looked up one by one. Errors are raised at their keys."""
+        """Look up several keys at once, before they are looked up one by one.
+
+        An error is raised later, when its key is looked up.
+        """
         if not self.allows_one_lookup:
             with suppress(ArkError):
                 self.find_each(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
-        """Store the values under keys. At an error, keep the error for its key, and raise it."""
+        """Store the values under keys. If a value cannot be read, store its key with the error, and raise the error."""
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)

@@ -23,7 +23,8 @@ from kaldi_compat.functional.checks import (
 )
 
 INT16_SCALE = 32768.0
-# Peak above which audio that should be in -1 to 1 causes a warning. Resampling and mixing may exceed 1, but not this.
+# Peak above which audio that should be in -1 to 1 causes a warning. Resampled or mixed audio may exceed 1, but does not
+# reach this peak.
 MAX_PEAK = 16.0
 MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
@@ -37,17 +38,17 @@ def prepare_audio(
     resample: Callable[[Array, Any, int, int], Array],
     recorded: Tracing = UNTRACED,
 ) -> CheckedAudio:
-    """Check audio, resample it to the rate of a preset, and convert it for the feature, which does not check it again.
+    """Check audio, resample it to the sampling rate of a preset, and convert it to the input of the preset's feature.
 
     Samples after the end of a row become 0. If the preset asks for it, the mean of each row is then subtracted from all
     samples of the row.
 
     Args:
-        samples: (T,) or (B, T).
-        lengths: number of valid samples in each row; None if all samples are valid.
-        rate: sampling rate in Hz.
-        preset: the preset.
-        size: number of samples in a frame.
+        samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
+        lengths: number of valid samples in each row, (B,); None if all samples are valid.
+        rate: sampling rate of the audio in Hz.
+        preset: preset that gives the sampling rate and the scale of the result.
+        size: number of samples in a frame at the preset's sampling rate.
         resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
         recorded: recorders of the operations on the samples.
 

@@ -25,6 +25,12 @@ class PresetFrontend(Generic[A]):
     """Base class of the front ends on tensors and on arrays.
 
     A subclass has the feature and the steps. It checks audio and passes it to :meth:`_compute_model_input`.
+
+    Attributes:
+        preset: the preset that the front end computes.
+        resample: True to resample audio of another sampling rate, False to refuse such audio.
+        feature: computes the features of the preset, such as log-mel energies, from audio.
+        steps: process the features, one after another.
     """
 
     preset: Preset
@@ -47,7 +53,7 @@ class PresetFrontend(Generic[A]):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _make_feature(self, options: Any, like: Any = None) -> Any:
-        """Return the feature with these options, on the device of ``like``."""
+        """Return an object that computes the feature with these options, on the device of the tensor ``like``."""
         raise NotImplementedError
 
     @property
@@ -61,9 +67,15 @@ class PresetFrontend(Generic[A]):
         return self.preset.sampling_rate
 
     def _compute_model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
-        """Compute a model's input from checked audio (T,) or (B, T).
+        """Compute a model's input from checked audio.
 
-        ``feature`` replaces the feature of the preset. None uses the feature of the preset.
+        Args:
+            audio: audio (T,) or (B, T), and the lengths of its rows.
+            feature: object that computes the features; None for the feature of the preset.
+
+        Returns:
+            Model input (frames, dim) or (B, frames, dim), float32. With lengths, also the number of frames of each row,
+            (B,).
         """
         if feature is None:
             feature = self.feature
@@ -77,7 +89,12 @@ class PresetFrontend(Generic[A]):
     def _compute_rows(self, audio: Any, ends: Any) -> Any:
         """Compute the model's input of each row of audio. For a row that is shorter than a frame, shorten the frame.
 
-        ``ends`` are the lengths of the rows, or None. With lengths, also return the numbers of frames.
+        Args:
+            audio: audio (B, T).
+            ends: number of valid samples in each row, (B,), or None.
+
+        Returns:
+            Model input (B, frames, dim). With ``ends``, also the number of frames of each row, (B,).
         """
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])

@@ -11,7 +11,7 @@ from kaldi_compat.frontends.steps import count_columns
 
 
 def describe_rows(preset: Preset) -> list[tuple[str, str]]:
-    """Return pairs of name and description for the parts of a preset, in the order of processing.
+    """Describe the parts of a preset, as pairs (name, description) in the order of processing.
 
     >>> from kaldi_compat.frontends import Preset
     >>> describe_rows(Preset.of("paraformer"))[0]
@@ -43,7 +43,7 @@ def format_text(preset: Preset) -> str:
 
 
 def format_html(preset: Preset, title: str) -> str:
-    """Return the description as a table for Jupyter, under a title."""
+    """Return the description of a preset as an HTML table for Jupyter, under the title ``title``."""
     return format_html_table(f"{title}: {preset.title}", describe_rows(preset))
 
 

@@ -48,15 +48,16 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.Frontend` without torch).
 
     Args:
-        preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
-        statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
-            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips their step, with a warning.
-        resample: resample audio of another sampling rate; False refuses it.
-        dither: standard deviation of noise on the samples, instead of the preset's value, which is 0.
+        preset: name from :func:`~kaldi_compat.frontends.list_presets`, path of a JSON file, or a :class:`Preset`.
+        statistics: statistics that normalize the features: the path of the file that the model ships, or numbers (see
+            :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>`). If the preset needs statistics and
+            this is None, features are not normalized, and a warning says so.
+        resample: True to resample audio of another sampling rate, False to refuse such audio.
+        dither: standard deviation of the noise that is added to the samples. If None, the value of the preset is used.
 
     Raises:
         OptionError: the preset is unknown, its file is invalid, or the preset takes no statistics.
-        FeatureError: the statistics cannot be read or do not fit.
+        FeatureError: the statistics cannot be read, or do not have the number of columns of the features.
 
     >>> import numpy as np
     >>> from kaldi_compat.frontends.numpy import Frontend
@@ -87,7 +88,12 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset. The class describes the arguments."""
+        """Return the front end of a preset. For the arguments and errors, see :class:`Frontend`.
+
+        >>> from kaldi_compat.frontends.numpy import Frontend
+        >>> Frontend.from_preset("zipformer").dim
+        80
+        """
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:
@@ -107,11 +113,12 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``. The samples after a row's length are ignored.
-                sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled.
+                sampling_rate: sampling rate of the audio in Hz; None for the model's rate. Audio of another rate is
+                    resampled.
 
             Returns:
-                float32 ``(frames, dim)`` or ``(B, frames, dim)``. With ``lengths``, also the number of frames of each
-                row, ``(B,)``. For a list, a list of inputs.
+                Model input ``(frames, dim)`` or ``(B, frames, dim)``, float32. With ``lengths``, also the number of
+                frames of each row, ``(B,)``. For a list, a list of inputs.
 
             Raises:
                 AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another
@@ -129,10 +136,18 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
             )
 
     def stream(self) -> FrontendStream:
-        """Return a stream of the front end, which takes audio in chunks.
+        """Return a stream that computes the model's input from an utterance in chunks.
+
+        See also: :class:`FrontendStream`.
 
         Raises:
             OptionError: a step of the preset needs the whole utterance.
+
+        >>> import numpy as np
+        >>> from kaldi_compat.frontends.numpy import Frontend
+        >>> stream = Frontend.from_preset("zipformer").stream()
+        >>> stream(np.zeros(8000, np.float32)).shape
+        (49, 80)
         """
         return FrontendStream(self)
 
@@ -144,7 +159,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
 
 class _ArrayStep:
-    """A step on arrays, with its statistics."""
+    """Computes a step on arrays, with the statistics that it needs."""
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
@@ -158,7 +173,16 @@ class _ArrayStep:
         return STEPS[self._step.kind]
 
     def __call__(self, features: Any, counts: Any = None) -> Any:
-        """Compute the step on ``(..., frames, dim)``; with ``counts``, also return the numbers of frames."""
+        """Compute the step on features.
+
+        Args:
+            features: features ``(..., frames, dim)``.
+            counts: number of frames of each row ``(B,)``, or None.
+
+        Returns:
+            Processed features ``(..., new frames, new dim)``. With ``counts``, also the new number of frames of each
+            row.
+        """
         if self._numbers is not None:
             result = apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
         else:
@@ -169,10 +193,16 @@ class _ArrayStep:
 
 
 class FrontendStream:
-    """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
+    """Computes the input of a model from an utterance in chunks, with the same frames as for the whole utterance.
 
-    The audio has the model's sampling rate. A stream does not shorten frames, so audio shorter than a frame has no
-    frames in FunASR's presets.
+    The audio must have the model's sampling rate. A stream does not shorten frames, so with FunASR's presets, audio
+    shorter than a frame has no frames.
+
+    Args:
+        frontend: the front end.
+
+    Raises:
+        OptionError: a step of the preset needs the whole utterance.
 
     >>> import numpy as np
     >>> from kaldi_compat.frontends.numpy import Frontend
@@ -198,19 +228,19 @@ class FrontendStream:
             window.reset()
 
     def flush(self) -> Floats:
-        """End the audio, return its last frames, and reset."""
+        """End the utterance, return its last frames, (frames, dim), and reset the stream."""
         return self(np.empty(0, np.float32), final=True)
 
     def __call__(self, samples: npt.NDArray[Any], lengths: None = None, *, final: bool = False) -> Floats:
-        """Compute the frames that are complete with a chunk.
+        """Compute the frames that the next chunk of audio completes.
 
         Args:
-            samples: the next chunk, ``(T,)``, floating point in -1 to 1 or int16; T may be 0.
+            samples: next chunk of audio, ``(T,)``, floating point in -1 to 1 or int16. T may be 0.
             lengths: must be None, because a stream takes one utterance.
             final: True if the utterance ends with this chunk. The last frames are returned, and the stream is reset.
 
         Returns:
-            float32 ``(frames, dim)``.
+            Completed frames ``(frames, dim)``, float32. The number of frames may be 0.
 
         Raises:
             AudioError: the chunk has another shape or type, or NaN, or ``lengths`` is not None.
@@ -229,7 +259,7 @@ class FrontendStream:
 
 
 class _FrameHistory:
-    """Past frames, from number ``start`` to ``end``, that a step still needs."""
+    """Past frames that a step still needs, from frame number ``start`` to ``end - 1``."""
 
     start = end = 0
     frames: Floats | None = None
@@ -264,7 +294,15 @@ class _StepStream(WindowFlow):
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
-        """Return the windows that these frames complete."""
+        """Compute the step on the windows that the next frames complete.
+
+        Args:
+            frames: next frames (frames, dim).
+            final: True if the utterance ends with these frames.
+
+        Returns:
+            Processed frames (windows, new dim).
+        """
         result: Floats = self._advance(frames, len(frames), final)[0]
         return result
 

@@ -60,13 +60,13 @@ _TYPE_WORDS: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Source of the settings of a preset.
+    """Origin of a preset: the project from whose code the settings were taken.
 
     Attributes:
         repository: address of the project.
         file: file of the project that computes the front end.
-        commit: the commit that was read and run.
-        date: date of the commit.
+        commit: hash of the commit whose code was read and run.
+        date: date of the commit, such as "2025-01-31".
     """
 
     repository: str = ""
@@ -77,23 +77,29 @@ class Source:
 
 @dataclass(frozen=True)
 class Preset:
-    """A front end as data.
+    """Description of a front end: the settings from audio to the input of a model.
 
     Attributes:
         name: short name, such as "paraformer".
         title: the models that the preset is for.
         family: name of the documentation page that describes the preset.
         source: origin of the settings.
-        sampling_rate: sampling rate that the model takes, in Hz.
+        sampling_rate: sampling rate of the model's audio, in Hz.
         sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for other models.
-        feature: "fbank", "mfcc", "plp" or "spectrogram".
-        options: the feature's options, with a scale of 1, because ``sample_scale`` has the scale.
-        subtract_clip_mean: the mean of the audio is subtracted first.
-        shortens_frame: audio shorter than a frame gives one shorter frame, as in FunASR, instead of none.
-        double_precision: the model's own code computes the spectrum in double precision, so an accurate spectrum is
-            computed instead of Kaldi's, which is rounded at each step.
-        steps: the steps after the feature.
-        notes: pitfalls and hints.
+        feature: type of the feature: "fbank", "mfcc", "plp" or "spectrogram".
+        options: options of the feature, with a scale of 1, because ``sample_scale`` has the scale.
+        subtract_clip_mean: True to subtract the mean of the audio before the feature is computed.
+        shortens_frame: True if audio shorter than a frame gives one shorter frame, as in FunASR. Otherwise, it gives no
+            frames.
+        double_precision: True to compute an accurate spectrum, because the model's own code computes it in double
+            precision. Otherwise, the spectrum is Kaldi's, which is rounded to single precision at each step.
+        steps: steps that process the features, in order.
+        notes: pitfalls and hints for users.
+
+    >>> from kaldi_compat.frontends import Preset
+    >>> preset = Preset.of("paraformer")
+    >>> preset.sampling_rate, preset.feature, [str(step) for step in preset.steps][0]
+    (16000, 'fbank', 'low_frame_rate(stack=7, stride=6)')
     """
 
     name: str
@@ -130,7 +136,7 @@ class Preset:
         """Return a preset by its name or from a file; return a Preset unchanged.
 
         Args:
-            preset: a name of :func:`list_presets`; the path of a json file; or a Preset.
+            preset: name from :func:`list_presets`, path of a JSON file, or a Preset.
 
         Raises:
             OptionError: the preset is unknown, or the file does not describe a preset.
@@ -178,7 +184,7 @@ class Preset:
 
     @classmethod
     def from_dict(cls, description: Any) -> Preset:
-        """Return a preset from its description, the content of a JSON file.
+        """Create a preset from a dictionary, such as the content of a JSON file.
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
@@ -227,7 +233,7 @@ class Preset:
 
     @property
     def feature_options(self) -> FrameOptions:
-        """The options of the feature for audio in -1 to 1, with the scale."""
+        """Options of the feature for audio in -1 to 1. Their scale is ``sample_scale``."""
         return dataclasses.replace(self.options, waveform_scale=self.sample_scale)
 
     @property

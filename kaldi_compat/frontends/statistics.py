@@ -23,7 +23,7 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 
 __all__ = ["Statistics"]
 
-VARIANCE_FLOOR = 1.0e-20  # Smaller variances are replaced by this, as in WeNet, FireRedASR and Kaldi.
+VARIANCE_FLOOR = 1.0e-20  # Smaller variances are replaced with this value, as in WeNet, FireRedASR and Kaldi.
 # Largest error of a variance computed from rounded sums, as a fraction of the squared mean. The relative error of each
 # sum is up to 5e-6 if it was printed with C++'s default of six digits.
 MAX_ROUNDING = 1.0e-5
@@ -35,8 +35,8 @@ class Statistics:
     """Numbers that normalize features: ``(features + shift) * scale``.
 
     Attributes:
-        shift: the negative of the mean, float32 ``(dim,)`` or ``()``.
-        scale: the inverse of the standard deviation, of the same shape.
+        shift: negative mean of each column ``(dim,)``, or of all columns ``()``, float32.
+        scale: inverse standard deviation, float32, with the shape of ``shift``.
     """
 
     shift: Floats
@@ -44,14 +44,14 @@ class Statistics:
 
     @classmethod
     def of(cls, source: Any) -> Statistics:
-        """Return statistics of a file or of numbers.
+        """Create statistics from a file or from numbers.
 
         Args:
-            source: a path (see :meth:`read`); ``(mean, std)``, each a number or ``(dim,)``; Kaldi statistics, an array
-                ``(2, dim + 1)``; or Statistics, which are returned unchanged.
+            source: path of a file (see :meth:`read`); pair ``(mean, std)`` of numbers or of arrays ``(dim,)``; array
+                ``(2, dim + 1)`` of Kaldi statistics; or Statistics, which are returned unchanged.
 
         Raises:
-            FeatureError: the file cannot be read, or the numbers do not make statistics.
+            FeatureError: the file cannot be read, or the numbers are not valid statistics.
 
         >>> from kaldi_compat.frontends.statistics import Statistics
         >>> Statistics.of(([1.0, 2.0], [0.5, 4.0])).scale.tolist()
@@ -79,7 +79,7 @@ class Statistics:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Read a file of statistics. The format is detected.
+        """Read statistics from a file, whose format is detected.
 
         Args:
             path: a file of Kaldi statistics (a matrix (2, dim + 1), binary or text, or an archive of one matrix),
@@ -88,6 +88,13 @@ class Statistics:
 
         Raises:
             FeatureError: the file cannot be read or has another format.
+
+        >>> import os, tempfile
+        >>> from kaldi_compat.frontends.statistics import Statistics
+        >>> path = os.path.join(tempfile.mkdtemp(), "statistics.json")
+        >>> _ = open(path, "w").write('{"mean": [1.0, 2.0], "std": [0.5, 4.0]}')
+        >>> Statistics.read(path).shift.tolist()
+        [-1.0, -2.0]
         """
         name = os.fspath(path)
         try:
@@ -117,12 +124,14 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
         matrices = []
     if len(matrices) == 1 and isinstance(matrices[0], np.ndarray):
         return matrices[0]
-    what = "an archive of several entries" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
-    raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a JSON file")
+    content = "an archive of several entries" if len(matrices) > 1 else "no statistics of Kaldi, FunASR or WeNet"
+    raise FeatureError(f"{name} holds {content}: expected a matrix (2, dim + 1), an am.mvn or a JSON file")
 
 
 def _parse_funasr(text: str, name: str) -> Statistics:
-    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1.
+    """Parse FunASR's ``am.mvn``, which has a vector to add and a vector to multiply by.
+
+    The file has the text format of Kaldi's nnet1.
 
     Raises:
         FeatureError: a vector is missing or invalid. The message has ``name``, the name of the file.

@@ -20,7 +20,7 @@ from kaldi_compat.options.spectral import FrameOptions
 
 @dataclass(frozen=True)
 class StepKind:
-    """A kind of step."""
+    """Kind of step that processes features, such as ``low_frame_rate``."""
 
     module: str  # Name of the module class in :mod:`kaldi_compat.torch.features.model_input`.
     options: type[Any]  # Dataclass of the step's options.
@@ -71,12 +71,12 @@ STEPS: Mapping[str, StepKind] = {
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a preset.
+    """Step of a preset, which processes features.
 
     Attributes:
         kind: a name in :data:`STEPS`, such as "low_frame_rate".
         options: dataclass of the step's options.
-        statistics: name of the file that the model ships, whose numbers the step needs; "" if it needs none.
+        statistics: name of the file of statistics that the model ships and the step needs; "" if it needs no file.
     """
 
     kind: str
@@ -91,7 +91,7 @@ class Step:
 
 
 def make_step(description: Any) -> Step:
-    """Return a step from its description in a preset: ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
+    """Create a step from its description in a preset, such as ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
 
     Raises:
         OptionError: a step or an option is unknown, or a value is invalid.
@@ -120,7 +120,7 @@ def make_step(description: Any) -> Step:
 
 
 def count_columns(options: FrameOptions, steps: tuple[Step, ...]) -> int:
-    """Return the number of columns of a feature after these steps."""
+    """Return the number of columns of features that are computed with ``options`` and processed by ``steps``."""
     columns = options.dim
     for step in steps:
         columns *= STEPS[step.kind].widens(step.options)

@@ -450,7 +450,9 @@ def test_missing_file_is_valid(
             rf"data/{name}: is missing: (run kaldi-compat data fix|write a line with the key)", str(error.value)
         )
         (data / name).write_text("")
-        with pytest.raises(DataDirError, match=f"data/{name}: is empty: make the file again"):
+        with pytest.raises(
+            DataDirError, match=rf"data/{name}: is empty: (run kaldi-compat data fix|write a line with the key)"
+        ):
             run("validate_data_dir.sh", str(data))
 
 

@@ -579,7 +579,7 @@ def test_change_that_the_system_refuses_is_lost(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(stage.os, "replace", refuses)
     for _ in range(2):  # the job, and the next one
-        text = "b: cannot be replaced: Permission denied: only a part of the change was made"
+        text = "b: cannot be written: Permission denied: only a part of the change was made"
         with pytest.raises(DataDirError, match=text), Stage(str(data), Printer("x")) as changed:
             for name in ("a", "b", "c"):
                 changed.write(name, [b"new\n"])
