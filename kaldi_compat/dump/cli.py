@@ -132,6 +132,10 @@ class Deadline:
 
     The thread exists from the start and waits for a byte in a pipe, so that a signal handler may call :meth:`start`.
     A handler that starts a thread might wait for a lock that the interrupted code holds.
+
+    Args:
+        seconds: time from :meth:`start` to the call.
+        call: function without arguments.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -167,7 +171,7 @@ def end_at_once() -> None:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
+    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
 
     Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed.
 
@@ -202,7 +206,9 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     """Run the job of :func:`kaldi_compat.dump.dump`.
 
     Args:
-        data, log, archives: as for :func:`kaldi_compat.dump.dump`.
+        data: data directory.
+        log: directory of the plan and the logs.
+        archives: directory of the archives.
         extractor: name of a feature or an extractor, or an object that computes outputs.
         name: name of the object in the names of files.
         options: options of the command line by name.
@@ -257,7 +263,7 @@ def spell_as_keywords(message: str) -> str:
 
 @contextlib.contextmanager
 def with_keywords() -> Iterator[None]:
-    """Spell options as keywords in the messages that this block prints and raises."""
+    """Spell options as Python keywords in the messages that this block prints and raises."""
     before = _spelled.set(spell_as_keywords)
     try:
         yield

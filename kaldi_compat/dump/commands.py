@@ -35,12 +35,12 @@ _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
 # Time that a command with invalid output may take to exit, so that its exit status becomes a part of the error.
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-# Exit statuses that are no error if the output is not read to the end: SIGPIPE ended the command, or a program in it.
+# Exit statuses that are not an error if the output is not read to the end: SIGPIPE ended the command or a part of it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class CommandGroup:
-    """The process group of this process's commands."""
+    """Process group of the shell commands that this process starts."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # Reentrant, because a signal handler may interrupt a thread that holds it.
@@ -211,7 +211,7 @@ class _InTime:
 
 
 def _wait(process: int, deadline: float | None) -> int | None:
-    """Wait for a command and return its exit status. None if it was killed after ``deadline``, a monotonic time."""
+    """Wait for a command, and return its exit status, or None if it was killed at ``deadline``, a monotonic time."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:

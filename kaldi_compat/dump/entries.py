@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OnGrid(NamedTuple):
-    """Place of samples in memory that a device can copy from."""
+    """Place of the samples of utterances in memory from which a device can copy."""
 
     tensor: Any  # All samples of the memory, as an int16 tensor.
     start: int  # Index in ``tensor`` of the first sample of the utterances.
@@ -32,7 +32,7 @@ class OnGrid(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """An utterance without features."""
+    """An utterance whose features could not be computed."""
 
     index: int  # Position of the utterance in the archive's list.
     key: str  # Name of the utterance.
@@ -112,7 +112,7 @@ class Utterances:
 class Audio(Utterances):
     """Audio of utterances."""
 
-    # Place of the block's samples in memory that a device can copy from; None for samples in other memory.
+    # Place of the block's samples in memory from which a device can copy. None for samples in other memory.
     place: OnGrid | None = None
 
     @classmethod
@@ -148,9 +148,9 @@ class Features(Utterances):
 
 @dataclass(frozen=True)
 class Encoded(Features):
-    """Features encoded for the archive."""
+    """Features and their keys, encoded as entries of an archive."""
 
-    block: PackedBlock  # Entries as bytes of the archive.
+    block: PackedBlock  # Entries with their keys, as bytes of the archive.
     frames: Integers = field(kw_only=True)  # (utterances,): number of rows of each matrix.
     left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 

@@ -50,7 +50,7 @@ def list_extractor_paths(job: Job) -> dict[str, Path]:
 
 
 def _find_table_file(rspecifier: str) -> Path | None:
-    """Return the file from which a table is read; None for a command or another source."""
+    """Return the file from which a table is read, or None if the table comes from a command or another source."""
     try:
         source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
     except ArkError:  # An empty rspecifier has no file. The reader of the table reports an invalid rspecifier.
@@ -59,7 +59,7 @@ def _find_table_file(rspecifier: str) -> Path | None:
 
 
 def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamps of the inputs; None for a missing input. Call this before the inputs are read."""
+    """Return the stamps of the input files by name, before they are read. The stamp of a missing file is None."""
     return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 

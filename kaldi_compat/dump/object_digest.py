@@ -330,7 +330,7 @@ class _Walk:
         return _reduce_by_pickle(value)
 
     def _get_state(self, value: Any) -> dict[str, Any] | None:
-        """Return the attributes of an object; None if its class is not written in Python."""
+        """Return the attributes of an object by name, or None if its class is not written in Python."""
         if self.is_module(value):
             return dict(self.torch.iterate_state(value))
         kind: Any = type(value)
@@ -355,7 +355,7 @@ _CODE = ("class", "function", "module")
 
 
 def _list_own_attributes(value: Any) -> list[Child]:
-    """Return the attributes that a value has beside its content, and its class if the user has defined it."""
+    """Return the attributes of a value with content, such as a list, and its class if the user has defined it."""
     is_users = is_user_module(type(value).__module__)
     return [*([("class", type(value))] if is_users else []), *getattr(value, "__dict__", {}).items()]
 
@@ -367,7 +367,7 @@ def _get_owner(value: Any) -> str:
 
 
 def _describe_hidden_content(value: Any) -> str:
-    """Describe the content of an :data:`IRRELEVANT` object that may affect results; "" without such content."""
+    """Describe the content of an :data:`IRRELEVANT` object that may affect results, or return "" if it has none."""
     if isinstance(value, threading.Thread):
         return "a thread"
     if isinstance(value, queue.Queue | queue.SimpleQueue):

@@ -228,7 +228,7 @@ class Layout:
 
     @classmethod
     def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
-        """Return the layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
+        """Return the layout of a dump. ``log`` and ``archives`` default to ``<data>/log`` and ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
@@ -297,7 +297,7 @@ class Job:
 
 
 def get_spectral_part(feature: str) -> str:
-    """Return the spectral part of a feature's name; "" for pitch alone.
+    """Return the spectral feature in the name of a feature, or "" for pitch alone.
 
     >>> get_spectral_part("mfcc_pitch"), get_spectral_part("fbank"), get_spectral_part("pitch")
     ('mfcc', 'fbank', '')

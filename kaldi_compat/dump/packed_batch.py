@@ -53,7 +53,7 @@ class Part:
 
     @property
     def place(self) -> OnGrid | None:
-        """Place of the samples in memory that a device can copy from; None for samples in other memory."""
+        """Place of the samples in memory from which a device can copy. None for samples in other memory."""
         block = self.audio.block
         return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 

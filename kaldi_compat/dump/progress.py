@@ -28,8 +28,8 @@ class Monitor:
 
     Args:
         total: number of utterances of the job.
-        max_failures: more failures than this stop the job; -1 is no limit.
-        done: counts of the archives that were complete before, by archive number.
+        max_failures: number of failures that the job tolerates before it stops; -1 for no limit.
+        done: counts of the archives that were complete at the start of this run, by archive number.
         stream: stream for the progress; None for standard error.
     """
 
@@ -122,7 +122,7 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe hours done, speed, time left and failures."""
+        """Describe the progress: hours of finished audio, speed, time left and number of failures."""
         utterances, seconds, failures = self.totals
         remaining, done = self.total - utterances, self.computed
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
@@ -154,7 +154,7 @@ class Monitor:
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Return a new progress bar; None without a terminal or tqdm."""
+    """Return a new progress bar, or None without a terminal or without tqdm."""
     if not _is_terminal(stream):
         return None
     try:

@@ -143,7 +143,7 @@ class TaskReader:
 
     Args:
         options: options of the dump.
-        memory: function that returns the memory into which a thread reads wave files; None for ordinary memory.
+        memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
 
     Attributes:
         options: options of the dump.
@@ -187,7 +187,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of lines from ``first`` on; None if that line must be read alone, or audio is too long."""
+        """Read audio from line ``first`` on. Return None if that line must be read alone or audio is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
@@ -200,7 +200,7 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of the latest audio in memory that a GPU can copy from; None for other memory."""
+        """Return the place of the latest audio in memory from which a GPU can copy, or None for other memory."""
         memory = self._of_thread.memory
         if memory is None or memory.tensor is None:
             return None
