@@ -367,7 +367,7 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
+    """Return the job for the data directory ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # Default directories of the log and archives are inside the data directory, so they move to the new one.
@@ -414,7 +414,7 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 
 @contextlib.contextmanager
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
-    """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
+    """Write or read the plan, and lock it, so that only other parts of the job may write archives at the same time.
 
     Once the plan is locked, the temporary files of killed dumps are removed.
 

@@ -49,10 +49,10 @@ class CommandGroup:
         self._ended = False
 
     def spawn(self, command: str, name: str) -> tuple[int, int]:
-        """Start a shell command that reads nothing.
+        """Start a shell command whose standard input is empty, and return a descriptor for its output.
 
         Args:
-            command: command of the shell.
+            command: command line for the shell.
             name: name of the command in errors.
 
         Returns:
@@ -229,7 +229,7 @@ def _wait(process: int, deadline: float | None) -> int | None:
 
 
 def _list_descendants(process: int) -> list[int]:
-    """Return the ids of the children of a process, of their children and so on; [] on a system without /proc."""
+    """Return the ids of all descendants of a process. Without /proc, as on macOS, the list is empty."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

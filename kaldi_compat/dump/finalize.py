@@ -55,7 +55,7 @@ class Outcome:
         work: busy seconds of each stage, seconds of "wall" time, and numbers of "uncompressed" and "empty" matrices,
             summed over the archives; the maximum of figures whose name starts with "peak".
         warnings: lines about the results for the user.
-        statistics: CMVN statistics of all utterances, (2, dim + 1); None unless ``cmvn.ark`` or the report needs them.
+        statistics: CMVN statistics (2, dim + 1) of all utterances. None unless ``cmvn.ark`` or the report needs them.
         incomplete: files and folders of ``--format`` that could not be written, or lack entries.
     """
 
@@ -297,7 +297,8 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings.
 
-    ``total`` has the statistics of all utterances; None without frames, or if they are not requested.
+    ``total`` has the CMVN statistics (2, dim + 1) of all utterances. It is None if they are not requested, or if no
+    utterance has a frame.
     """
     not_finite: list[str] = []
 

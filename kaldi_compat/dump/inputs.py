@@ -27,7 +27,7 @@ IN_CONF = ("vtln_map", "utt2spk")
 
 
 def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
+    """Return the paths of possible input files. The keys are names in the data directory, or flags that name a file.
 
     ``used`` has additional files that an extractor has used in its trial.
     """
@@ -43,7 +43,7 @@ def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str]
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine the results of an extractor, by the flag that names the file."""
+    """Return the files that determine the results of an extractor. The keys are the flags that name the files."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})

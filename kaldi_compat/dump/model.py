@@ -398,7 +398,7 @@ def check_arrays(
 ) -> None:
     """Raise ValueError unless the arrays of an utterance, by name, are valid outputs: finite and not empty.
 
-    ``outputs`` has the expected kind and number of columns of each output; 0 columns for vectors of any length.
+    ``outputs`` has the expected kind and number of columns of each output. Vectors of any length have 0 columns.
     """
     if arrays.keys() != outputs.keys():
         expected = ", ".join(outputs)

@@ -186,7 +186,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value has another form, or the number is not from 1 to the count.
+        OptionError: the value does not have this form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -281,7 +281,7 @@ class Job:
 
     @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
-        """The configuration files by their names in ``<data>/conf``; None for Kaldi's defaults."""
+        """Paths of the configuration files by their names in ``<data>/conf``. None stands for Kaldi's defaults."""
         named: dict[str, str] = {}
         if self.spectral:
             named[f"{self.spectral}.conf"] = self.options.conf

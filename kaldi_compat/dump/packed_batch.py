@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """Utterances on one grid of frames."""
+    """Utterances whose samples are placed on one grid of frames, to be computed together."""
 
     # Position in the row of the first sample, and the samples, of each piece of audio. The samples are int16, or
     # float32 after resampling, and in pinned memory if they will be copied to a GPU. The row is silent between pieces.

@@ -53,7 +53,7 @@ class Monitor:
 
     @property
     def totals(self) -> Counts:
-        """Number of finished utterances, including failures; seconds of their audio; number of failures."""
+        """Number of finished utterances (with failures), seconds of their audio, and number of failures."""
         utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
         return sum(utterances), sum(seconds), sum(failures)
 
@@ -68,7 +68,7 @@ class Monitor:
 
     @property
     def speed(self) -> float:
-        """Seconds of audio per second, in this run."""
+        """Speed of this run: seconds of audio per second of time."""
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:

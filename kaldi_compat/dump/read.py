@@ -48,10 +48,10 @@ MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive l
 
 
 class RowMemory(FileMemory):
-    """Memory that a GPU can copy from, in which the samples of wave files start at multiples of the frame shift.
+    """Memory from which a GPU can copy, and in which the samples of wave files start at multiples of the frame shift.
 
     Attributes:
-        tensor: int16 tensor of the latest allocation; None for ordinary memory.
+        tensor: int16 tensor of the latest allocation. None for ordinary memory.
     """
 
     tensor: Any = None

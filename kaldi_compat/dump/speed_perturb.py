@@ -38,7 +38,7 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
 
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, with another pitch."""
+    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes."""
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:

@@ -181,7 +181,7 @@ def make_source_option(extractor: Any, name: str) -> dict[str, str]:
 
 
 def make_source(job: Job) -> ExtractorSource | None:
-    """Return the source of a job's extractor; None if the job computes Kaldi's features."""
+    """Return the source of a job's extractor, or None if the job computes Kaldi's features."""
     return get_source_class(job.options.source)(job) if job.options.source else None
 
 
