@@ -154,9 +154,11 @@ class Deadline:
             call()
 
     def start(self) -> None:
+        """Start to wait. The call follows after the given seconds, unless it is canceled."""
         os.write(self._writing, b".")
 
     def cancel(self) -> None:
+        """Cancel the call, and close the pipe."""
         self._cancelled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing)

@@ -90,9 +90,11 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halve(self) -> list[Self]:
+        """Split the utterances into two parts whose sizes differ by at most one."""
         return self.split([0, len(self) // 2, len(self)])
 
     def separate(self) -> list[Self]:
+        """Split the utterances into single utterances."""
         return self.split(range(len(self) + 1))
 
     @property
@@ -117,13 +119,16 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
+        """Make the audio of one utterance. ``index`` is its position in the list of the archive."""
         return cls(index, create_block([key], [wave]), place)
 
     def get_durations(self) -> Doubles:
+        """Return the duration of each utterance in seconds, (utterances,)."""
         return compute_durations(self.block)
 
     @property
     def seconds(self) -> float:
+        """Total duration of the audio in seconds."""
         return float(self.get_durations().sum())
 
 
@@ -136,10 +141,12 @@ class Features(Utterances):
 
     @classmethod
     def from_array(cls, audio: Audio, features: Any) -> Features:
+        """Make the features of the one utterance in ``audio`` from an array, such as a matrix (frames, dim)."""
         return cls(audio.index, create_block([audio.key], [features]), audio.get_durations())
 
     @property
     def seconds(self) -> float:
+        """Total duration of the audio in seconds."""
         return float(self.durations.sum())
 
     def _make_part(self, utterances: slice, block: Block) -> Self:

@@ -60,6 +60,7 @@ class DeviceComputer:
         ]
 
     def take_figures(self) -> dict[str, float]:
+        """Return figures of the spectral features for the summary, by name, since the previous call."""
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:

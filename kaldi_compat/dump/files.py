@@ -126,12 +126,14 @@ class WholeFile:
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
+        """Write bytes, and update the checksum."""
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
         self.checksum = zlib.crc32(data, self.checksum)
 
     def tell(self) -> int:
+        """Return the number of bytes written so far."""
         return self.size
 
     def flush(self) -> None:
@@ -188,6 +190,7 @@ def read_in_chunks(path: Path) -> Iterator[bytes]:
 
 
 def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
+    """Write a text file as a :class:`WholeFile`, so that it is complete or does not exist."""
     with whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 

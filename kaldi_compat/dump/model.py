@@ -140,10 +140,12 @@ class DeviceExtractor:
             self.source.prepare_after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
+        """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
+        """Return True if the GPU of the extractor no longer works."""
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:

@@ -239,9 +239,11 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
+        """Return the path of the script file of an archive."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:
+        """Return the path of the archive ``name`` with an entry for each speaker, such as CMVN statistics."""
         return self.archives / f"{name}_{self.name}.ark"
 
     def get_manifest(self, shard: int) -> Path:

@@ -102,6 +102,7 @@ def get_conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
+    """Return True if a file exists and has exactly this text."""
     return path.is_file() and path.read_bytes() == encode_name(text)
 
 

@@ -81,10 +81,12 @@ class DumpPlan:
 
     @cached_property
     def trial(self) -> Trial:
+        """Results of the trial of the extractor, which are a part of the settings."""
         return Trial(**self.settings.get("trial", {}))
 
     @cached_property
     def seed(self) -> int:
+        """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
 
     def select_part(self, number: int, count: int) -> tuple[Shard, ...]:

@@ -64,6 +64,7 @@ class Monitor:
 
     @property
     def elapsed(self) -> float:
+        """Time since the start of this run, in seconds."""
         return time.monotonic() - self.start
 
     @property
@@ -97,6 +98,7 @@ class Monitor:
             )
 
     def record_done(self, manifest: Manifest) -> None:
+        """Record the final counts of a complete archive, and show the progress."""
         self.record_progress(manifest.shard, *manifest.counts)
 
     def say(self, message: str) -> None:
@@ -109,6 +111,7 @@ class Monitor:
                 self._bar.write(message, file=self.stream)
 
     def record_lost(self, shard: int) -> None:
+        """Remove the counts of an archive that must be written again, because its worker failed."""
         self._counts.pop(shard, None)
 
     def close(self) -> None:

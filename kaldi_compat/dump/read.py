@@ -77,6 +77,7 @@ class Lines:
         return len(self.lines)
 
     def make_task(self, number: int) -> Task:
+        """Return the task that reads line ``number`` of these lines, from 0."""
         return _parse_task(self.index + number, self.lines[number])
 
 

@@ -87,6 +87,7 @@ class SpectralComputer:
         return BlockNoise(self.seed, audio.block.keys, count_frames(computer.plan, audio.block.lengths))
 
     def take_figures(self) -> dict[str, float]:
+        """Return figures for the summary, by name, since the previous call. The CPU has none."""
         return {}
 
 

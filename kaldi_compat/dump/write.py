@@ -158,6 +158,7 @@ class ArchiveWriter:
 
     @property
     def done(self) -> int:
+        """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
@@ -257,6 +258,7 @@ class _Verification:
             )
 
     def stop(self) -> None:
+        """Stop the thread."""
         self._thread.shutdown()
 
 

@@ -57,6 +57,7 @@ class ModuleSource(ExtractorSource):
         return Path(value.rpartition(":")[2]).name
 
     def list_files(self) -> dict[str, Path]:
+        """Return the files of the module and of its packages. An object passed from Python has none."""
         return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
