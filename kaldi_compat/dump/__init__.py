@@ -31,20 +31,21 @@ def dump(
     name: str = "",
     **options: Any,
 ) -> Outcome:
-    """Compute a whole data directory with an extractor, as ``kaldi-compat dump`` does, and write archives.
+    """Compute the features of a whole data directory, as ``kaldi-compat dump`` does, and write them to archives.
 
     Args:
         data: data directory with wav.scp, and optionally segments.
         extractor: a feature such as "fbank", a preset such as "zipformer", ``"package.module:name"``,
             ``"path/to/file.py:name"``, or a callable object. Omit the extractor with ``transformers=`` or ``onnx=``.
-        log: directory of plan and logs, ``<data>/log`` by default.
+        log: directory of the plan and the logs, ``<data>/log`` by default.
         archives: directory of the archives, ``<data>/data`` by default.
         name: name of an extractor object, which becomes a part of file names. The default is the name of its class.
         options: options of the program, such as ``nj=8``, ``device="cuda"`` or ``resume=True``, and options of a
             feature, such as ``num_mel_bins=80``.
 
     Returns:
-        the outcome: ``utterances``, ``wanted``, ``failures`` (pairs of key and reason), ``seconds`` and others.
+        the outcome. ``utterances`` is the number of utterances with features, and ``wanted`` the number that should
+        have features. ``failures`` lists pairs of key and reason, and ``seconds`` is the duration of the audio.
 
     Raises:
         DumpError: the job cannot be started, or cannot continue.

@@ -86,7 +86,7 @@ OTHER_PROGRAMS = {
     "scp:<data>/feats.scp ark,scp:vad.ark,<data>/vad.scp",
     "cmvn": "add --cmvn=speaker to the dump of a feature, or run compute-cmvn-stats",
 }
-# Ends of the messages about options that only Kaldi's scripts have.
+# Maps options that only Kaldi's scripts have to advice, which ends the message about the option.
 SCRIPT_OPTIONS = {
     **{f"{feature}-config": "is --conf here" for feature in SPECTRAL},
     "pitch-config": "is --pitch-conf here",
@@ -170,7 +170,7 @@ def _refuse_script_options(words: Sequence[str]) -> None:
 
 
 def is_feature(argument: str) -> bool:
-    """Return True for the name of a feature that is not the name of a data directory as well."""
+    """Return True if an argument names a feature, and not a data directory of the same name."""
     return argument in FEATURES and not Path(argument, SCRIPT).exists()
 
 
@@ -181,8 +181,8 @@ def _refuse_unused(job: Job) -> None:
         unused = () if scope.includes(job) else set(scope.options).difference(used)
         for flag in (OWN_FLAGS[normalize(name)] for name in sorted(unused)):
             if (value := getattr(job.options, flag.field)) != flag.default:
-                text = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
-                raise UsageError(f"{text}; remove the option")
+                fault = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
+                raise UsageError(f"{fault}; remove the option")
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:
@@ -256,5 +256,5 @@ def summarize_usage(text: str) -> str:
 
 
 def format_program_list() -> str:
-    """Return a line for each of Kaldi's programs: the name and the first sentence of the usage."""
+    """Return a list of Kaldi's programs as text. Each line has a name and the first sentence of the usage."""
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

@@ -39,7 +39,7 @@ ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 @dataclass
 class CallRecord:
-    """The sources of data that calls of an extractor have used."""
+    """Sources of data, such as files and environment variables, that calls of an extractor have used."""
 
     read: set[Path] = field(default_factory=set)  # Files that were opened for reading.
     # Files that were opened for writing. The calls create their content, so it is not compared.

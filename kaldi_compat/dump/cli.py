@@ -132,6 +132,10 @@ class Deadline:
 
     The thread exists from the start and waits for a byte in a pipe, so that a signal handler may call :meth:`start`.
     A handler that starts a thread might wait for a lock that the interrupted code holds.
+
+    Args:
+        seconds: time from :meth:`start` to the call.
+        call: function without arguments.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -150,9 +154,11 @@ class Deadline:
             call()
 
     def start(self) -> None:
+        """Start to wait. The call follows after the given seconds, unless it is canceled."""
         os.write(self._writing, b".")
 
     def cancel(self) -> None:
+        """Cancel the call, and close the pipe."""
         self._cancelled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing)
@@ -167,7 +173,7 @@ def end_at_once() -> None:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
+    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
 
     Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed.
 
@@ -202,7 +208,9 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     """Run the job of :func:`kaldi_compat.dump.dump`.
 
     Args:
-        data, log, archives: as for :func:`kaldi_compat.dump.dump`.
+        data: data directory.
+        log: directory of the plan and the logs.
+        archives: directory of the archives.
         extractor: name of a feature or an extractor, or an object that computes outputs.
         name: name of the object in the names of files.
         options: options of the command line by name.
@@ -257,7 +265,7 @@ def spell_as_keywords(message: str) -> str:
 
 @contextlib.contextmanager
 def with_keywords() -> Iterator[None]:
-    """Spell options as keywords in the messages that this block prints and raises."""
+    """Spell options as Python keywords in the messages that this block prints and raises."""
     before = _spelled.set(spell_as_keywords)
     try:
         yield
@@ -361,7 +369,7 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
+    """Return the job for the data directory ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # Default directories of the log and archives are inside the data directory, so they move to the new one.
@@ -408,7 +416,7 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 
 @contextlib.contextmanager
 def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
-    """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
+    """Write or read the plan, and lock it, so that only other parts of the job may write archives at the same time.
 
     Once the plan is locked, the temporary files of killed dumps are removed.
 

@@ -35,12 +35,12 @@ _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
 # Time that a command with invalid output may take to exit, so that its exit status becomes a part of the error.
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-# Exit statuses that are no error if the output is not read to the end: SIGPIPE ended the command, or a program in it.
+# Exit statuses that are not an error if the output is not read to the end: SIGPIPE ended the command or a part of it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class CommandGroup:
-    """The process group of this process's commands."""
+    """Process group of the shell commands that this process starts."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # Reentrant, because a signal handler may interrupt a thread that holds it.
@@ -49,10 +49,10 @@ class CommandGroup:
         self._ended = False
 
     def spawn(self, command: str, name: str) -> tuple[int, int]:
-        """Start a shell command that reads nothing.
+        """Start a shell command whose standard input is empty, and return a descriptor for its output.
 
         Args:
-            command: command of the shell.
+            command: command line for the shell.
             name: name of the command in errors.
 
         Returns:
@@ -211,7 +211,7 @@ class _InTime:
 
 
 def _wait(process: int, deadline: float | None) -> int | None:
-    """Wait for a command and return its exit status. None if it was killed after ``deadline``, a monotonic time."""
+    """Wait for a command, and return its exit status, or None if it was killed at ``deadline``, a monotonic time."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:
@@ -229,7 +229,7 @@ def _wait(process: int, deadline: float | None) -> int | None:
 
 
 def _list_descendants(process: int) -> list[int]:
-    """Return the ids of the children of a process, of their children and so on; [] on a system without /proc."""
+    """Return the ids of all descendants of a process. Without /proc, as on macOS, the list is empty."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):

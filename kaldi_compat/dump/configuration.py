@@ -17,7 +17,8 @@ from kaldi_compat.options.declaration import Scalar
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-# Options of Kaldi's programs that a dump refuses in configuration files, with the end of the message.
+# Options of the feature programs that have no effect in a dump, so that a value other than the default is an error.
+# Each option maps to the reason, which follows "has no effect in a dump, " in the message.
 NOT_IN_CONF = {
     "output_format": "which writes only Kaldi's format",
     "write_utt2dur": "which writes utt2dur to the data directory itself",
@@ -29,14 +30,14 @@ OWN_FLAGS = get_flags(DumpOptions)
 
 @cache
 def get_options_class(conf: str) -> type[Any]:
-    """Return the class of the options that the file ``<data>/conf/<conf>`` may set."""
+    """Return the class of the options that the configuration file named ``conf``, such as "fbank.conf", may set."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
     return classes[conf] if conf in classes else make_program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
 @cache
 def get_conf_flags(conf: str) -> dict[str, Flag]:
-    """Return the flags, by name, that the file ``<data>/conf/<conf>`` may set."""
+    """Return the flags, by name, that the configuration file named ``conf``, such as "fbank.conf", may set."""
     return get_flags(get_options_class(conf))
 
 
@@ -55,7 +56,7 @@ def format_value(value: Scalar) -> str:
 
 
 def read_confs(job: Job) -> dict[str, str]:
-    """Return the texts of the configuration files by their names in ``<data>/conf``; none for an extractor.
+    """Return the texts of the configuration files by their names in ``<data>/conf``. An extractor has none.
 
     Options on the command line that change a value are appended to the text of the main configuration file.
 
@@ -81,13 +82,13 @@ def read_confs(job: Job) -> dict[str, str]:
 
 
 def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Return the values of the options that the text of the configuration file ``conf`` sets, by name of the flag."""
+    """Parse ``text``, the content of the configuration file ``conf``, and return the values by name of the flag."""
     path = job.conf_paths.get(conf)
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
 def compare_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return the old and new values, by name of the flag, that differ between two texts of a configuration file."""
+    """Compare two texts of a configuration file. Return the old and new values that differ, by name of the flag."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
@@ -107,10 +108,10 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         conf = f"{job.spectral}.conf"
         options = configured[job.spectral] = _parse_options(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
-        for name, instead in NOT_IN_CONF.items():
+        for name, reason in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths[conf] or conf
-            unused = f"{place}: {flag} has no effect in a dump, {instead}: remove the option"
+            unused = f"{place}: {flag} has no effect in a dump, {reason}: remove the option"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
         configured[PITCH] = _parse_options(job, PITCH_CONF, texts)

@@ -59,18 +59,18 @@ def prepare_device(device: str, max_memory: float) -> None:
 
 
 def explain_unavailable(error: BaseException, device: str) -> str | None:
-    """Return the reason why a process cannot open a GPU now, and advice; None if the error has another cause."""
-    text = str(error)
-    if "busy or unavailable" in text or "exclusive-thread device" in text:
+    """Explain why a process cannot open a GPU now, and add advice. Return None if the error has another cause."""
+    message = str(error)
+    if "busy or unavailable" in message or "exclusive-thread device" in message:
         return (
             f"{device} is in use by another process, and may be limited to one process (nvidia-smi -c DEFAULT, or MPS, "
             "allows several): end the other process, or use as many processes as GPUs (--nj)"
         )
-    if "CUDA" in text and "out of memory" in text:
+    if "CUDA" in message and "out of memory" in message:
         return f"{device} has no memory left for another process: use fewer processes (--nj), or end other processes"
-    if _GONE.search(text):
-        text = format_error(error)[:200]
-        return f"{device} has disappeared ({text}): continue on other GPUs with --resume and --device"
+    if _GONE.search(message):
+        summary = format_error(error)[:200]
+        return f"{device} has disappeared ({summary}): continue on other GPUs with --resume and --device"
     return None
 
 

@@ -22,7 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Encodes features as entries of archives, with the bytes of Kaldi's ``copy-feats``, compressed or not."""
+    """Encodes features as entries of archives, with the bytes of Kaldi's ``copy-feats``, compressed or not.
+
+    Args:
+        options: options of the dump, which select the compression.
+        trial: lists the kind of each output, such as a matrix.
+    """
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
         self.trial = trial
@@ -52,7 +57,7 @@ class Encoder:
         return _make_encoded(features, packed, block.shapes[:, 0])
 
     def _encode_together(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode matrices together. Return None if a matrix is empty or cannot be compressed."""
+        """Encode the matrices of a block together. Return None if a matrix is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:

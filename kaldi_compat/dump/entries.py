@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OnGrid(NamedTuple):
-    """Place of samples in memory that a device can copy from."""
+    """Place of the samples of utterances in memory from which a device can copy."""
 
     tensor: Any  # All samples of the memory, as an int16 tensor.
     start: int  # Index in ``tensor`` of the first sample of the utterances.
@@ -32,7 +32,7 @@ class OnGrid(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """An utterance without features."""
+    """An utterance whose features could not be computed."""
 
     index: int  # Position of the utterance in the archive's list.
     key: str  # Name of the utterance.
@@ -90,9 +90,11 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halve(self) -> list[Self]:
+        """Split the utterances into two parts whose sizes differ by at most one."""
         return self.split([0, len(self) // 2, len(self)])
 
     def separate(self) -> list[Self]:
+        """Split the utterances into single utterances."""
         return self.split(range(len(self) + 1))
 
     @property
@@ -112,18 +114,21 @@ class Utterances:
 class Audio(Utterances):
     """Audio of utterances."""
 
-    # Place of the block's samples in memory that a device can copy from; None for samples in other memory.
+    # Place of the block's samples in memory from which a device can copy. None for samples in other memory.
     place: OnGrid | None = None
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
+        """Make the audio of one utterance. ``index`` is its position in the list of the archive."""
         return cls(index, create_block([key], [wave]), place)
 
     def get_durations(self) -> Doubles:
+        """Return the duration of each utterance in seconds, (utterances,)."""
         return compute_durations(self.block)
 
     @property
     def seconds(self) -> float:
+        """Total duration of the audio in seconds."""
         return float(self.get_durations().sum())
 
 
@@ -136,10 +141,12 @@ class Features(Utterances):
 
     @classmethod
     def from_array(cls, audio: Audio, features: Any) -> Features:
+        """Make the features of the one utterance in ``audio`` from an array, such as a matrix (frames, dim)."""
         return cls(audio.index, create_block([audio.key], [features]), audio.get_durations())
 
     @property
     def seconds(self) -> float:
+        """Total duration of the audio in seconds."""
         return float(self.durations.sum())
 
     def _make_part(self, utterances: slice, block: Block) -> Self:
@@ -148,9 +155,9 @@ class Features(Utterances):
 
 @dataclass(frozen=True)
 class Encoded(Features):
-    """Features encoded for the archive."""
+    """Features and their keys, encoded as entries of an archive."""
 
-    block: PackedBlock  # Entries as bytes of the archive.
+    block: PackedBlock  # Entries with their keys, as bytes of the archive.
     frames: Integers = field(kw_only=True)  # (utterances,): number of rows of each matrix.
     left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 

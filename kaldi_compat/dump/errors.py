@@ -15,14 +15,14 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Return the message of an error in one line, with the file of an OSError; the class if there is no message."""
+    """Format an error in one line: its message, with the file of an OSError. Without a message, return its class."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
-        text = str(error)
+        message = str(error)
     except Exception:  # The user's class of the error may have a faulty __str__.
-        text = ""
-    return " ".join(text.split()) or type(error).__name__
+        message = ""
+    return " ".join(message.split()) or type(error).__name__
 
 
 class DumpError(KaldiCompatError):
@@ -54,8 +54,8 @@ def convert_to_user_error(error: BaseException) -> DumpError:
     if isinstance(error, EXPECTED):
         return DumpError(format_error(error))
     if isinstance(error, MemoryError):
-        text = format_error(error)
-        return DumpError(f"out of memory ({text}): use fewer processes (--nj) or a smaller --window-utterances")
+        message = format_error(error)
+        return DumpError(f"out of memory ({message}): use fewer processes (--nj) or a smaller --window-utterances")
     name = type(error).__name__
     return DumpError(f"internal error, please report it with the .log files: {name}: {format_error(error)}")
 
@@ -68,7 +68,7 @@ def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list
     """Group failures (key and reason) with similar reasons. The largest groups come first.
 
     Returns:
-        the common reason of each group, with an ellipsis for files, offsets and times, and the failures.
+        pairs: the reason of the group, in which an ellipsis replaces files, offsets and times, and its failures.
 
     >>> group_by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
     ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])

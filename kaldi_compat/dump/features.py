@@ -26,8 +26,13 @@ from kaldi_compat.pitch.tracker import track_pitches
 class DeviceComputer:
     """Computes the features of a job, batch by batch, on one device.
 
+    Args:
+        job: the job, which names the feature and its options.
+        plan: plan of the job, with the texts of the configuration files.
+        device: "cpu" or the name of a GPU, such as "cuda:0".
+
     Attributes:
-        memory: function that returns the memory to read wave files into; None for ordinary memory.
+        memory: function that returns the memory into which wave files are read. None for ordinary memory.
         window: maximum number of utterances, and maximum seconds of audio, in a batch.
     """
 
@@ -55,6 +60,7 @@ class DeviceComputer:
         ]
 
     def take_figures(self) -> dict[str, float]:
+        """Return figures of the spectral features for the summary, by name, since the previous call."""
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
@@ -70,7 +76,12 @@ class DeviceComputer:
 
 
 class PitchComputer:
-    """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats."""
+    """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats.
+
+    Args:
+        job: the job, which has the feature's options.
+        plan: plan of the job, with the texts of the configuration files.
+    """
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
         options = parse_confs(job, plan.settings["confs"])
@@ -82,7 +93,7 @@ class PitchComputer:
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
     def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
-        """Return the pitch features or the failure of each utterance. Every element of the batch is one utterance."""
+        """Return the pitch features or the failure of each utterance. Each element of ``batch`` holds one utterance."""
         results: list[FeaturesOrFailure] = []
         good = []
         for audio in batch:
@@ -108,13 +119,13 @@ class PitchComputer:
         if rate == expected:
             return np.asarray(wave.samples[0])
         if not (self.may_downsample if rate > expected else self.may_upsample):
-            text = f"the audio has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
-            raise AudioError(f"{text}: correct pitch.conf, or resample the audio")
+            fault = f"the audio has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
+            raise AudioError(f"{fault}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
 
 def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
-    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU by the torch kernels."""
+    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU with the torch kernels."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

@@ -43,7 +43,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the stamp of a file; None if there is no file at this path."""
+    """Return the stamp of a file, or None if no file exists at this path."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -83,7 +83,7 @@ def check_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise :class:`OutputError` if a file cannot be written. This check spares a long job such an error at its end."""
+    """Raise :class:`OutputError` if a file cannot be written, so that a long job does not fail at its end."""
     if path.exists() and not is_replaceable(path):
         if not os.access(path, os.W_OK):
             raise OutputError(f"you cannot write to {path}: change the permissions, or choose another file")
@@ -97,7 +97,7 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Replace an error of the operating system by an :class:`OutputError` that names the file."""
+    """Replace an OSError in this block with an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -126,12 +126,14 @@ class WholeFile:
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
+        """Write bytes, and update the checksum."""
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
         self.checksum = zlib.crc32(data, self.checksum)
 
     def tell(self) -> int:
+        """Return the number of bytes written so far."""
         return self.size
 
     def flush(self) -> None:
@@ -188,18 +190,19 @@ def read_in_chunks(path: Path) -> Iterator[bytes]:
 
 
 def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
+    """Write a text file as a :class:`WholeFile`, so that it is complete or does not exist."""
     with whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 
 
 def write_sealed(path: Path, values: Iterable[Any]) -> None:
-    """Write a JSON value per line, followed by a line with the CRC-32 of these lines."""
+    """Write one JSON value per line, followed by a line with the CRC-32 of these lines."""
     text = "".join(json.dumps(value) + "\n" for value in values)
     write_whole(path, text + _make_seal(text.encode()).decode() + "\n")
 
 
 def read_sealed(path: Path) -> list[Any]:
-    """Read the values of a file of :func:`write_sealed`.
+    """Read the values of a file that :func:`write_sealed` has written.
 
     Raises:
         ValueError: the file is damaged.

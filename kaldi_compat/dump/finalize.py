@@ -51,11 +51,11 @@ class Outcome:
         utterances: number of utterances with features.
         wanted: number of utterances in the data directory that should have features.
         failures: key and reason of each failed utterance.
-        seconds: seconds of audio.
+        seconds: duration of the audio in seconds.
         work: busy seconds of each stage, seconds of "wall" time, and numbers of "uncompressed" and "empty" matrices,
             summed over the archives; the maximum of figures whose name starts with "peak".
         warnings: lines about the results for the user.
-        statistics: CMVN statistics of all utterances, (2, dim + 1); None unless ``cmvn.ark`` or the report needs them.
+        statistics: CMVN statistics (2, dim + 1) of all utterances. None unless ``cmvn.ark`` or the report needs them.
         incomplete: files and folders of ``--format`` that could not be written, or lack entries.
     """
 
@@ -106,7 +106,7 @@ def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> No
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Replace an archive by a link to one of the disks in ``storage``, chosen as by ``utils/create_data_link.pl``.
+    """Replace an archive with a link to a disk in ``storage``, which is chosen as in ``utils/create_data_link.pl``.
 
     Without numbered directories in ``storage``, do nothing.
 
@@ -214,7 +214,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
 
 
 def format_frame_shift(conf: str) -> str:
-    """Return the content of ``<data>/frame_shift`` in seconds, from the text ``conf`` of a configuration file.
+    """Format the frame shift of a configuration file, whose text is ``conf``, in seconds for ``<data>/frame_shift``.
 
     Kaldi's scripts write the same text, except that they cut off fractions of a millisecond.
 
@@ -229,7 +229,7 @@ def format_frame_shift(conf: str) -> str:
 
 
 def get_shift(plan: DumpPlan) -> str:
-    """Return the content of ``<data>/frame_shift``; "" if the outputs have no frames or no constant frame shift."""
+    """Return the content of ``<data>/frame_shift``, or "" if the outputs have no frames or no constant frame shift."""
     for conf in plan.settings["confs"].values():
         return format_frame_shift(conf)
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
@@ -297,7 +297,8 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings.
 
-    ``total`` has the statistics of all utterances; None without frames, or if they are not requested.
+    ``total`` has the CMVN statistics (2, dim + 1) of all utterances. It is None if they are not requested, or if no
+    utterance has a frame.
     """
     not_finite: list[str] = []
 
@@ -343,7 +344,8 @@ def sum_by_speaker(
     Args:
         job: the job.
         output: name of the output.
-        add: function of a sum and an array that returns the new sum. The sum is None for a speaker's first array.
+        add: function that adds an array to a sum and returns the new sum. The old sum is None for the first array of
+            a speaker.
     """
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 

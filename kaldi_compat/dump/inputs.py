@@ -27,7 +27,7 @@ IN_CONF = ("vtln_map", "utt2spk")
 
 
 def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
+    """Return the paths of possible input files. The keys are names in the data directory, or flags that name a file.
 
     ``used`` has additional files that an extractor has used in its trial.
     """
@@ -43,14 +43,14 @@ def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str]
 
 
 def list_extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that determine the results of an extractor, by the flag that names the file."""
+    """Return the files that determine the results of an extractor. The keys are the flags that name the files."""
     source = make_source(job)
     files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
 
 
 def _find_table_file(rspecifier: str) -> Path | None:
-    """Return the file from which a table is read; None for a command or another source."""
+    """Return the file from which a table is read, or None if the table comes from a command or another source."""
     try:
         source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
     except ArkError:  # An empty rspecifier has no file. The reader of the table reports an invalid rspecifier.
@@ -59,7 +59,7 @@ def _find_table_file(rspecifier: str) -> Path | None:
 
 
 def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamps of the inputs; None for a missing input. Call this before the inputs are read."""
+    """Return the stamps of the input files by name, before they are read. The stamp of a missing file is None."""
     return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 

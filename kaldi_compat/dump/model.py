@@ -69,7 +69,7 @@ RESERVED = ("wav", "cmvn")  # Outputs must not have these names, because Kaldi u
 
 @dataclass(frozen=True)
 class Trial:
-    """Results of the trial of an extractor at the start. They are a part of the plan."""
+    """Results of the trial calls of an extractor at the start of a dump. The plan stores them."""
 
     first: ClassVar[str]  # Name of the first output.
     # Name of the first output that has a row or number for each frame; "" without such an output.
@@ -98,7 +98,13 @@ class Trial:
 
 
 class DeviceExtractor:
-    """An extractor on a device, followed by pooling or k-means labels."""
+    """An extractor on a device, followed by pooling or k-means labels.
+
+    Args:
+        job: the job, which names the extractor and its options.
+        device: "cpu" or the name of a GPU, such as "cuda:0".
+        threads: number of CPU threads that the extractor may use.
+    """
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
         self.options, self.device, self.threads = job.options, device, threads
@@ -134,10 +140,12 @@ class DeviceExtractor:
             self.source.prepare_after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
+        """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
+        """Return True if the GPU of the extractor no longer works."""
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
@@ -234,19 +242,19 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
         model.make_first_call()
         if job.options.dtype != "float32" and get_torch_extractors() is None:
-            text = f"--dtype={job.options.dtype} has no effect on {extractor.name}, which does not use torch"
-            raise DumpError(f"{text}: leave out --dtype")
+            fault = f"--dtype={job.options.dtype} has no effect on {extractor.name}, which does not use torch"
+            raise DumpError(f"{fault}: leave out --dtype")
         with _explain_failure(model):
             alone, outputs = _compute_alone(model, audio, rate)
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
-                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
-                raise DumpError(f"{extractor.name} {text}")
+                fault = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
+                raise DumpError(f"{extractor.name} {fault}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
             kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
-            text = f"{reducing} needs matrices of floats, but {extractor.name} returns {kinds}"
-            raise DumpError(f"{text}: leave out {reducing}")
+            fault = f"{reducing} needs matrices of floats, but {extractor.name} returns {kinds}"
+            raise DumpError(f"{fault}: leave out {reducing}")
         audio = audio[-len(alone) :]
         batching, first = extractor.batching, 0
         if not batching:
@@ -316,9 +324,9 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
     except DumpError:
         raise
     except Exception as error:
-        text = f"{model.extractor.name} fails in a trial call with noise as audio: {_describe_error(error)}"
+        fault = f"{model.extractor.name} fails in a trial call with noise as audio: {_describe_error(error)}"
         advice = model.source.suggest_remedy(error)
-        raise DumpError(f"{text}: {advice}" if advice else text) from error
+        raise DumpError(f"{fault}: {advice}" if advice else fault) from error
 
 
 def _find_batching(
@@ -353,7 +361,7 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]
 ) -> str | None:
-    """Describe the difference between the outputs of a batch and of single utterances; None if they are equal."""
+    """Compare the outputs of a batch and of single utterances. Describe a difference, or return None for equality."""
     differences = [0.0]
     try:
         for batched, single in zip(model([samples.copy() for samples in audio], rates), alone, strict=True):
@@ -377,7 +385,7 @@ def _describe_difference(
 
 
 def make_noise(samples: int) -> Array:
-    """Return noise of varying loudness, rounded to 16 bits and scaled to -1 to 1."""
+    """Return noise of varying loudness: float32 (samples,), rounded to 16 bits and scaled to -1 to 1."""
     noise = np.random.default_rng(samples).normal(0, 3000, samples) * (1 + np.sin(np.arange(samples) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
 
@@ -392,7 +400,7 @@ def check_arrays(
 ) -> None:
     """Raise ValueError unless the arrays of an utterance, by name, are valid outputs: finite and not empty.
 
-    ``outputs`` has the expected kind and number of columns of each output; 0 columns for vectors of any length.
+    ``outputs`` has the expected kind and number of columns of each output. Vectors of any length have 0 columns.
     """
     if arrays.keys() != outputs.keys():
         expected = ", ".join(outputs)
@@ -459,7 +467,14 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
 
 
 class ExtractorComputer:
-    """Computes the outputs of a job's extractor."""
+    """Computes the outputs of a job's extractor.
+
+    Args:
+        job: the job, which names the extractor and its options.
+        trial: results of the extractor's trial, with which the opened extractor must agree.
+        device: "cpu" or the name of a GPU, such as "cuda:0".
+        is_new: True if this run has made the plan, which changes the advice in errors.
+    """
 
     memory = None
 
@@ -486,7 +501,7 @@ class ExtractorComputer:
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute a window of utterances and return a function that returns their results in any order."""
+        """Compute the outputs of a window of utterances. Return a function that returns the results in any order."""
         results: list[FeaturesOrFailure] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
@@ -583,8 +598,8 @@ class ExtractorComputer:
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                text = f"returned {rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
-                raise ValueError(f"{text}: correct frame_shift of the extractor")
+                fault = f"returned {rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}"
+                raise ValueError(f"{fault}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         for name, (kind, _) in self.trial.outputs.items():

@@ -20,7 +20,7 @@ _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 
 
 def hash_utterance(seed: int, key: str) -> int:
-    """Return the 64-bit state from which the noise of the utterance ``key`` is derived, for the seed of a job."""
+    """Return the 64-bit state of the noise of the utterance ``key`` in a job with this ``seed``."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -67,7 +67,12 @@ class BlockNoise:
 
 
 class UtteranceNoise(KaldiRandom):
-    """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed."""
+    """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed.
+
+    Args:
+        seed: seed of the job.
+        key: name of the utterance, so that each utterance has different noise.
+    """
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
@@ -75,6 +80,6 @@ class UtteranceNoise(KaldiRandom):
         super().__init__(self.state & 0x7FFFFFFF)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of the utterance's next frames."""
+        """Return the ``rand_r()`` states of the next ``count`` frames of the utterance: int32 of shape (count,)."""
         self.frames += count
         return frame_seeds(self.state, np.arange(self.frames - count, self.frames))

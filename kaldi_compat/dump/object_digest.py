@@ -85,7 +85,7 @@ MISSING = Node(b"")
 
 @dataclass
 class ObjectDigest:
-    """Digest of an object."""
+    """Digest of an object, and lists of the parts that the digest leaves out or depends on."""
 
     parts: dict[str, str] = field(default_factory=dict)  # Digest of each attribute of the object, by name.
     opaque: dict[str, str] = field(default_factory=dict)  # Type of each object that has no comparable state, by path.
@@ -124,13 +124,13 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
 
 
 def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
-    """Return the paths of the values that calls of an object have changed.
+    """Map the paths of the values that calls of an object have changed to reasons.
 
     The paths lead to the smallest values that changed, and never to the container around them.
 
     Returns:
-        the reason why the value of a path cannot be compared, for a value with content before the calls; "" for a
-        number, a string, or a value that calls have created.
+        the reason why each changed value cannot be compared, by path. The reason is "" for a number, a string, or a
+        value that the calls have created, because these need not be compared.
     """
     return _find_changes(before.root, after.root, True, {})
 
@@ -138,7 +138,7 @@ def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, 
 def _find_changes(
     old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
 ) -> dict[str, str]:
-    """Return the changes between two states of a value by relative path; none if the value has no named values.
+    """Return the changes between two states of a value by relative path. Without named values, return no changes.
 
     ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``known`` caches the
     results for pairs of states.
@@ -248,13 +248,13 @@ class _Walk:
         )
 
     def _has_attributes(self, value: Any) -> bool:
-        """Return True for a value with content that may have attributes of the user beside it."""
+        """Return True for an array, path or tensor to which the user may have added attributes."""
         if isinstance(value, np.ndarray | PurePath) or (self.torch and self.torch.is_tensor(value)):
             return type(value).__module__ in TENSOR_MODULES or is_user_module(type(value).__module__)
         return False
 
     def _make_leaf(self, value: Any) -> Node | None:
-        """Return the node of a value that refers to no other value, apart from extra attributes; otherwise None."""
+        """Return the node of a value that refers to no other value, apart from extra attributes, or otherwise None."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             pieces = [np.asarray(array)]
@@ -269,7 +269,7 @@ class _Walk:
         return Node(_hash(*constant)) if constant else None
 
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
-        """Return strings that identify a value whose attributes are not compared; None for any other value."""
+        """Return strings that identify a value whose attributes are not compared, or None for any other value."""
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.name_constant(value)):
@@ -330,7 +330,7 @@ class _Walk:
         return _reduce_by_pickle(value)
 
     def _get_state(self, value: Any) -> dict[str, Any] | None:
-        """Return the attributes of an object; None if its class is not written in Python."""
+        """Return the attributes of an object by name, or None if its class is not written in Python."""
         if self.is_module(value):
             return dict(self.torch.iterate_state(value))
         kind: Any = type(value)
@@ -355,7 +355,7 @@ _CODE = ("class", "function", "module")
 
 
 def _list_own_attributes(value: Any) -> list[Child]:
-    """Return the attributes that a value has beside its content, and its class if the user has defined it."""
+    """Return the attributes of a number, string, array, path or tensor, and its class if the user has defined it."""
     is_users = is_user_module(type(value).__module__)
     return [*([("class", type(value))] if is_users else []), *getattr(value, "__dict__", {}).items()]
 
@@ -367,7 +367,7 @@ def _get_owner(value: Any) -> str:
 
 
 def _describe_hidden_content(value: Any) -> str:
-    """Describe the content of an :data:`IRRELEVANT` object that may affect results; "" without such content."""
+    """Describe the content of an :data:`IRRELEVANT` object that may affect results, or return "" if it has none."""
     if isinstance(value, threading.Thread):
         return "a thread"
     if isinstance(value, queue.Queue | queue.SimpleQueue):

@@ -186,7 +186,7 @@ def parse_part(text: str) -> tuple[int, int]:
     """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
 
     Raises:
-        OptionError: the value has another form, or the number is not from 1 to the count.
+        OptionError: the value does not have this form, or the number is not from 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -228,7 +228,7 @@ class Layout:
 
     @classmethod
     def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
-        """Return the layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
+        """Return the layout of a dump. ``log`` and ``archives`` default to ``<data>/log`` and ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
@@ -239,9 +239,11 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
+        """Return the path of the script file of an archive."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:
+        """Return the path of the archive ``name`` with an entry for each speaker, such as CMVN statistics."""
         return self.archives / f"{name}_{self.name}.ark"
 
     def get_manifest(self, shard: int) -> Path:
@@ -281,7 +283,7 @@ class Job:
 
     @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
-        """The configuration files by their names in ``<data>/conf``; None for Kaldi's defaults."""
+        """Paths of the configuration files by their names in ``<data>/conf``. None stands for Kaldi's defaults."""
         named: dict[str, str] = {}
         if self.spectral:
             named[f"{self.spectral}.conf"] = self.options.conf
@@ -297,7 +299,7 @@ class Job:
 
 
 def get_spectral_part(feature: str) -> str:
-    """Return the spectral part of a feature's name; "" for pitch alone.
+    """Return the spectral feature in the name of a feature, or "" for pitch alone.
 
     >>> get_spectral_part("mfcc_pitch"), get_spectral_part("fbank"), get_spectral_part("pitch")
     ('mfcc', 'fbank', '')

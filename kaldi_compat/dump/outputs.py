@@ -102,6 +102,7 @@ def get_conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
+    """Return True if a file exists and has exactly this text."""
     return path.is_file() and path.read_bytes() == encode_name(text)
 
 
@@ -152,7 +153,7 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
 
 
 def clear_all_unfinished(job: Job) -> int:
-    """Remove the temporary files that killed dumps left beside this dump's files, and return how many there were."""
+    """Remove temporary files of killed dumps from the folders of this dump, and return the number of removed files."""
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     places = {os.path.realpath(folder): folder for folder in folders}

@@ -53,14 +53,14 @@ class Part:
 
     @property
     def place(self) -> OnGrid | None:
-        """Place of the samples in memory that a device can copy from; None for samples in other memory."""
+        """Place of the samples in memory from which a device can copy. None for samples in other memory."""
         block = self.audio.block
         return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 
 
 @dataclass(frozen=True)
 class Row:
-    """Utterances on one grid of frames."""
+    """Utterances whose samples are placed on one grid of frames, to be computed together."""
 
     # Position in the row of the first sample, and the samples, of each piece of audio. The samples are int16, or
     # float32 after resampling, and in pinned memory if they will be copied to a GPU. The row is silent between pieces.

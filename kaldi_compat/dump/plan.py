@@ -81,10 +81,12 @@ class DumpPlan:
 
     @cached_property
     def trial(self) -> Trial:
+        """Results of the trial of the extractor, which are a part of the settings."""
         return Trial(**self.settings.get("trial", {}))
 
     @cached_property
     def seed(self) -> int:
+        """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
 
     def select_part(self, number: int, count: int) -> tuple[Shard, ...]:
@@ -225,7 +227,7 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
 
 
 def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the names whose values differ, and both values. A missing value is None."""
+    """Return the name, old value and new value of each difference between two mappings. A missing value is None."""
     values = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
     return [(name, old, new) for name, old, new in values if old != new]
 
@@ -237,7 +239,13 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job. ``with_failures`` lists archives with failures.
+    """Return the plan to resume, with the settings of the job.
+
+    Args:
+        plan: plan of the earlier run.
+        job: the job that resumes the plan.
+        path: file of the plan, for messages.
+        with_failures: numbers of the archives in which utterances failed.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be

@@ -28,8 +28,8 @@ class Monitor:
 
     Args:
         total: number of utterances of the job.
-        max_failures: more failures than this stop the job; -1 is no limit.
-        done: counts of the archives that were complete before, by archive number.
+        max_failures: number of failures that the job tolerates before it stops; -1 for no limit.
+        done: counts of the archives that were complete at the start of this run, by archive number.
         stream: stream for the progress; None for standard error.
     """
 
@@ -53,7 +53,7 @@ class Monitor:
 
     @property
     def totals(self) -> Counts:
-        """Number of finished utterances, including failures; seconds of their audio; number of failures."""
+        """Number of finished utterances (with failures), seconds of their audio, and number of failures."""
         utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
         return sum(utterances), sum(seconds), sum(failures)
 
@@ -64,11 +64,12 @@ class Monitor:
 
     @property
     def elapsed(self) -> float:
+        """Time since the start of this run, in seconds."""
         return time.monotonic() - self.start
 
     @property
     def speed(self) -> float:
-        """Seconds of audio per second, in this run."""
+        """Speed of this run: seconds of audio per second of time."""
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:
@@ -97,6 +98,7 @@ class Monitor:
             )
 
     def record_done(self, manifest: Manifest) -> None:
+        """Record the final counts of a complete archive, and show the progress."""
         self.record_progress(manifest.shard, *manifest.counts)
 
     def say(self, message: str) -> None:
@@ -109,6 +111,7 @@ class Monitor:
                 self._bar.write(message, file=self.stream)
 
     def record_lost(self, shard: int) -> None:
+        """Remove the counts of an archive that must be written again, because its worker failed."""
         self._counts.pop(shard, None)
 
     def close(self) -> None:
@@ -122,7 +125,7 @@ class Monitor:
             self._bar.close()
 
     def describe(self) -> str:
-        """Describe hours done, speed, time left and failures."""
+        """Describe the progress: hours of finished audio, speed, time left and number of failures."""
         utterances, seconds, failures = self.totals
         remaining, done = self.total - utterances, self.computed
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
@@ -154,7 +157,7 @@ class Monitor:
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Return a new progress bar; None without a terminal or tqdm."""
+    """Return a new progress bar, or None without a terminal or without tqdm."""
     if not _is_terminal(stream):
         return None
     try:

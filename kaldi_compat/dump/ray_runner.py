@@ -51,8 +51,8 @@ def _no_cluster(address: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        text = f"no Ray cluster at --address={address}: {format_error(error)}"
-        raise DumpError(f"{text}: start a cluster, or correct the address") from None
+        fault = f"no Ray cluster at --address={address}: {format_error(error)}"
+        raise DumpError(f"{fault}: start a cluster, or correct the address") from None
 
 
 def check_cluster(address: str) -> None:

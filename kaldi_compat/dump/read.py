@@ -48,10 +48,10 @@ MAX_OPEN_ARCHIVES = 4  # Archives that a thread keeps open, because successive l
 
 
 class RowMemory(FileMemory):
-    """Memory that a GPU can copy from, in which the samples of wave files start at multiples of the frame shift.
+    """Memory from which a GPU can copy, and in which the samples of wave files start at multiples of the frame shift.
 
     Attributes:
-        tensor: int16 tensor of the latest allocation; None for ordinary memory.
+        tensor: int16 tensor of the latest allocation. None for ordinary memory.
     """
 
     tensor: Any = None
@@ -77,6 +77,7 @@ class Lines:
         return len(self.lines)
 
     def make_task(self, number: int) -> Task:
+        """Return the task that reads line ``number`` of these lines, from 0."""
         return _parse_task(self.index + number, self.lines[number])
 
 
@@ -143,7 +144,7 @@ class TaskReader:
 
     Args:
         options: options of the dump.
-        memory: function that returns the memory into which a thread reads wave files; None for ordinary memory.
+        memory: function that returns the memory into which a thread reads wave files. None for ordinary memory.
 
     Attributes:
         options: options of the dump.
@@ -187,7 +188,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of lines from ``first`` on; None if that line must be read alone, or audio is too long."""
+        """Read audio from line ``first`` on. Return None if that line must be read alone or audio is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
@@ -200,7 +201,7 @@ class TaskReader:
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of the latest audio in memory that a GPU can copy from; None for other memory."""
+        """Return the place of the latest audio in memory from which a GPU can copy, or None for other memory."""
         memory = self._of_thread.memory
         if memory is None or memory.tensor is None:
             return None

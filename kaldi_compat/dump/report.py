@@ -143,7 +143,7 @@ def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 
 
 def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
-    """Yield the sections about odd audio and slow files; none if no utterance could be inspected."""
+    """Yield the sections about audio anomalies and slow files, or nothing if no utterance could be inspected."""
     sample = inspect_audio(job)
     if not sample.inspected:
         return
@@ -168,13 +168,13 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 
 
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Draw the outputs of evenly spread utterances: matrices as images, vectors as curves."""
+    """Draw the outputs of utterances that are sampled evenly from the list: matrices as images, vectors as curves."""
     for output in plan.trial.outputs:
         yield from _draw_output(job, output, float(get_shift(plan) or 1.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield a figure for each chosen utterance. If an archive cannot be read, the message of the error is the last."""
+    """Yield an HTML figure for each chosen utterance. If an archive cannot be read, yield the error and stop."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
@@ -194,7 +194,7 @@ def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
 
 
 def draw_table(rows: Iterable[tuple[str, str]]) -> str:
-    """Draw two columns of text; "" for no rows."""
+    """Return an HTML table with two columns of text, or "" if there are no rows."""
     cells = "".join(f"<tr><td>{_escape(a)}</td><td>{_escape(b)}</td></tr>" for a, b in rows)
     return f"<table>{cells}</table>" if cells else ""
 

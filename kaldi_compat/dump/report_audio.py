@@ -26,7 +26,7 @@ FULL_SCALE_PERCENT = 327.68  # 1% of full scale, 32768.
 
 
 class Inspection(NamedTuple):
-    """The inspected utterances."""
+    """Results of inspecting the audio of some utterances."""
 
     inspected: int  # Number of inspected utterances.
     anomalies: list[tuple[str, str]]  # Key and description of each anomaly. The key "all" stands for all utterances.
@@ -34,11 +34,15 @@ class Inspection(NamedTuple):
 
 
 def inspect_audio(job: Job, shown: int = 5) -> Inspection:
-    """Inspect one utterance in 20, at least 20 and at most 200, evenly spread over the list, for at most ten seconds.
+    """Inspect the audio of a sample of the utterances, for at most ten seconds.
 
+    The sample has 5% of the utterances, but at least 20 and at most 200, spread evenly over the list.
     Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
-    failures separately. Commands are not run a second time. The result has the number of inspected utterances,
-    their anomalies, and the ``shown`` slowest utterances.
+    failures separately. Commands are not run a second time.
+
+    Args:
+        job: the finished job, whose data directory has the audio.
+        shown: maximum number of utterances in ``slowest`` of the result.
     """
     try:
         waves = _open_waves(job)

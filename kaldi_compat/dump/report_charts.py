@@ -67,8 +67,8 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
     """Return HTML that shows lines with different dash patterns over a common axis, and a legend with their names.
 
     Args:
-        x: positions of the values on the axis.
-        lines: name and values of each line.
+        x: positions (points,) of the values on the horizontal axis.
+        lines: name and values (points,) of each line.
         names: labels of the axes, with units.
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
@@ -121,7 +121,7 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
     """Return an SVG of a matrix (frames, dim) with axes, from dark (smallest finite value) to light (largest).
 
     Args:
-        values: the matrix.
+        values: matrix (frames, dim).
         frame_shift: time between the starts of consecutive frames in seconds.
         columns: name of the vertical axis.
         title: description of the picture for screen readers.

@@ -40,7 +40,14 @@ Report = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Writes archives of a plan on a device. With ``owns_process``, standard error goes to the archive's log file."""
+    """Writes archives of a plan. The features are computed on one device.
+
+    Args:
+        job: the job.
+        plan: plan of the job.
+        device: "cpu" or the name of a GPU, such as "cuda:0".
+        owns_process: True to write standard error of the process to the log file of the current archive.
+    """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
         keep_freed_memory()

@@ -34,8 +34,8 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         speakers = read_values_of(path, chunk)
         for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
             key = next(key for key in chunk if speakers.get(key) == odd)
-            text = f"should have one speaker, not {decode_key(odd)!r}: correct the line"
-            raise DumpError(f"{path}: {decode_key(key)} {text}")
+            fault = f"should have one speaker, not {decode_key(odd)!r}: correct the line"
+            raise DumpError(f"{path}: {decode_key(key)} {fault}")
         if lost := [key for key in chunk if key not in speakers]:
             missing, first = missing + len(lost), first or lost[0]
     if missing:
@@ -64,7 +64,7 @@ def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of the lines with these keys, up to the first line whose key is larger than ``last``."""
+    """Yield the key and value of each line with one of these keys. Stop at a key that is larger than ``last``."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:

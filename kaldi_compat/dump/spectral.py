@@ -38,8 +38,13 @@ Pending = Callable[[], Sequence[FeaturesOrFailure]]
 class SpectralComputer:
     """Computes spectral features like Kaldi's compute-*-feats programs.
 
+    Args:
+        job: the job, which names the feature and its options.
+        plan: plan of the job, with the texts of the configuration files.
+        device: "cpu" or the name of a GPU, such as "cuda:0".
+
     Attributes:
-        memory: function that returns the memory to read wave files into; None for ordinary memory.
+        memory: function that returns the memory into which wave files are read. None for ordinary memory.
     """
 
     memory: Callable[[], RowMemory] | None = None
@@ -82,6 +87,7 @@ class SpectralComputer:
         return BlockNoise(self.seed, audio.block.keys, count_frames(computer.plan, audio.block.lengths))
 
     def take_figures(self) -> dict[str, float]:
+        """Return figures for the summary, by name, since the previous call. The CPU has none."""
         return {}
 
 

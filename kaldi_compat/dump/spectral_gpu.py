@@ -77,7 +77,7 @@ class PackedComputer(SpectralComputer):
         return figures
 
     def _compute_on_cpu(self, audio: Audio) -> FeaturesOrFailure:
-        """Compute an utterance that does not fit into the device's memory beside the work in progress."""
+        """Compute features on the CPU, for an utterance that does not fit into the free memory of the device."""
         self._counts["computed_on_cpu"] += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
         (result,) = self._on_cpu().compute(audio)

@@ -38,7 +38,7 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
 
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, with another pitch."""
+    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes."""
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
@@ -49,7 +49,7 @@ def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
 
 
 def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
-    """Make a data directory with the source's utterances at these speeds.
+    """Make the data directory ``target`` with the utterances of ``source`` at the speeds ``factors``.
 
     As with ``utils/perturb_data_dir_speed_3way.sh``, names get the prefix ``sp<factor>-``, except for factor 1.0, and
     commands in ``wav.scp`` change the audio. Data files that the target had before are moved into its ``.backup``.
@@ -79,12 +79,12 @@ def _check_lines(source: Path) -> None:
     """Raise :class:`DumpError` for lines that Kaldi's script misreads: without a file, or with times such as 1_0."""
     for name, words, times in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
-        text = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
-        for line_number, fields in enumerate(map(split_words, text.split("\n")), 1):
+        content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
+        for line_number, fields in enumerate(map(split_words, content.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
-                what = f"{words} words or more" if len(fields) < words else "times in seconds"
+                expected = f"{words} words or more" if len(fields) < words else "times in seconds"
                 actual = repr(" ".join(fields))
-                raise DumpError(f"{source / name}:{line_number}: expected {what}, not {actual}: correct the line")
+                raise DumpError(f"{source / name}:{line_number}: expected {expected}, not {actual}: correct the line")
 
 
 def _warn_of_loss(text: str) -> None:

@@ -28,7 +28,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def guard(name: str) -> Iterator[None]:
-    """Run the user's code in this block without standard input, and undo its changes of the process.
+    """Run the user's code in this block without standard input, and undo changes that the code makes to the process.
 
     A child process that the code has forked ends with this block. It would otherwise run the job a second time.
 
@@ -72,9 +72,9 @@ def end_fork() -> None:
 
 def _end_child(name: str) -> None:
     """End this process, a fork of the job, without running exit handlers or flushing buffers of the job."""
-    text = f"{name} has forked a child process that does not end by itself: end the child process with os._exit"
+    message = f"{name} has forked a child process that does not end by itself: end the child process with os._exit"
     with contextlib.suppress(OSError):
-        os.write(STANDARD_STREAMS[2], f"kaldi-compat: {escape(text)}\n".encode(errors="backslashreplace"))
+        os.write(STANDARD_STREAMS[2], f"kaldi-compat: {escape(message)}\n".encode(errors="backslashreplace"))
     os._exit(1)
 
 
@@ -125,7 +125,7 @@ class _Process:
 
 
 def _get_identity(place: int | str) -> tuple[int, int] | None:
-    """Return the device and inode of a descriptor or path; None if it is closed or missing."""
+    """Return the device and inode of a descriptor or path. Return None for a closed descriptor or a missing file."""
     try:
         status = os.stat(place)
     except OSError:
@@ -189,7 +189,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
 
 
 def get_signal_name(number: int) -> str:
-    """Return the name of a signal, such as SIGKILL; its number for a signal without a name."""
+    """Return the name of a signal, such as "SIGKILL", or text such as "signal 64" if the signal has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -19,14 +19,14 @@ def _list_library_folders() -> tuple[Path, ...]:
 
 
 def find_module_path(name: str) -> Path | None:
-    """Return the file of an imported module; None for a module without a file."""
+    """Return the file of an imported module, or None for a module without a file."""
     module = sys.modules.get(name)
     file = find_archive(getattr(module, "__loader__", None)) or getattr(module, "__file__", None)
     return Path(file).absolute() if isinstance(file, str) else None
 
 
 def find_archive(loader: object) -> str | None:
-    """Return the zip file from which a loader imports a module; None if the loader reads other files."""
+    """Return the zip file from which a loader imports a module, or None if the loader does not read a zip file."""
     return loader.archive if isinstance(loader, zipimport.zipimporter) else None
 
 

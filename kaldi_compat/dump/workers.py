@@ -86,7 +86,7 @@ class _Worker:
 
 
 class _Workers:
-    """Worker processes, and the archives that wait for a worker."""
+    """Worker processes, and the archives that wait to be written by a worker."""
 
     def __init__(
         self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
@@ -250,8 +250,8 @@ def refuse_start_in_worker(job: Job) -> None:
 def postpone_interrupts() -> Iterator[None]:
     """Block ^C in processes that are started within this block, and handle ^C in this process after the block.
 
-    A blocked signal may still reach this process through another thread, such as one of BLAS, so the main
-    thread also postpones its handler.
+    A blocked signal may still reach this process through another thread, such as a BLAS thread, so the
+    main thread also postpones its handler.
     """
     resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
     handler = signal.getsignal(signal.SIGINT)
@@ -333,13 +333,15 @@ def _make_reporter(tasks: Any, shard: Shard) -> Any:
 
 
 def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of the complete archives by number. Only the sizes of files are checked."""
+    """Return the counts of the complete archives, by archive number. Only the sizes of files are checked."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Return the counts of the complete archives by number.
+    """Verify the files of archives, and return the counts of the complete archives by archive number.
+
+    Checksums are compared only with ``--verify``.
 
     A damaged archive is reported with ``say``, and its manifest is deleted, so that the archive is created again.
     """

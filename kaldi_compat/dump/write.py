@@ -50,7 +50,7 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """Contribution of the archive to the progress."""
+        """Counts of the utterances, seconds and failures of the archive, for the progress."""
         return self.utterances + len(self.failures), self.seconds, len(self.failures)
 
 
@@ -63,7 +63,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes and, on request, the checksums of an archive's files. Return the manifest; None if there is none.
+    """Check the sizes, and on request the checksums, of the files of an archive. Return its manifest, if it has one.
 
     Raises:
         DamagedError: the archive has to be recreated, because the manifest is damaged, or a file is missing or does not
@@ -158,6 +158,7 @@ class ArchiveWriter:
 
     @property
     def done(self) -> int:
+        """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
@@ -257,11 +258,12 @@ class _Verification:
             )
 
     def stop(self) -> None:
+        """Stop the thread."""
         self._thread.shutdown()
 
 
 def clear_unfinished(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
-    """Remove an archive's temporary files of killed processes, and with ``own`` also those of this process."""
+    """Remove the temporary files of an archive that killed processes left. With ``own``, also remove this process's."""
     names = (*_list_tables(trial), *LENGTHS)
     for path in (layout.get_manifest(shard), *(_get_path(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)

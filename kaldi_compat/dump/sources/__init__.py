@@ -96,7 +96,7 @@ class ExtractorSource(ABC):
 
     @classmethod
     def list_used_options(cls, options: DumpOptions) -> set[str]:
-        """Return the names of the options that have an effect beside ``options``."""
+        """Return the names of options that have an effect on this source if the dump has these ``options``."""
         return set(cls.used_options)
 
     def make_local_job(self) -> Job:
@@ -112,14 +112,18 @@ class ExtractorSource(ABC):
 
     @abstractmethod
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the extractor on a device ("cpu" or the name of a GPU), for this number of threads on the CPU.
+        """Open the extractor.
+
+        Args:
+            device: "cpu" or the name of a GPU.
+            threads: number of CPU threads that the extractor may use.
 
         Raises:
             DumpError: the extractor cannot be opened. The message is one line with the reason.
         """
 
     def suggest_remedy(self, error: Exception) -> str:
-        """Return advice about an error of the first calls of the extractor; "" for an error of no known kind."""
+        """Return advice about an error in the first calls of the extractor, or "" if the cause is unknown."""
         return ""
 
     def prepare_after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
@@ -137,12 +141,12 @@ class ExtractorSource(ABC):
         """
 
     def compute_digests_after_trial(self, record: CallRecord) -> Digests:
-        """Return the digests for the plan after the calls of the trial, with a record of these calls."""
+        """Return the digests for the plan. ``record`` lists the files and variables that the trial calls used."""
         return self.compute_digests()
 
 
 def wrap_padded(function: Any, device: str) -> Callable[..., Any]:
-    """Return a function of a list of audio and rates, which calls ``function`` with a padded tensor and lengths."""
+    """Convert ``function`` of a padded tensor and lengths to a function of a list of audio and sampling rates."""
     from kaldi_compat.torch.extractors import pad
 
     return lambda audio, rates: function(*pad(audio, device))
@@ -177,7 +181,7 @@ def make_source_option(extractor: Any, name: str) -> dict[str, str]:
 
 
 def make_source(job: Job) -> ExtractorSource | None:
-    """Return the source of a job's extractor; None if the job computes Kaldi's features."""
+    """Return the source of a job's extractor, or None if the job computes Kaldi's features."""
     return get_source_class(job.options.source)(job) if job.options.source else None
 
 
@@ -219,14 +223,14 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     if isinstance(output, tuple) and len(output) == 2:
         output, lengths = output[0], convert_to_array(output[1])
         if lengths.ndim != 1 or lengths.dtype != np.int32:
-            text = f"returned lengths of type {lengths.dtype} and shape {lengths.shape}"
-            raise ValueError(f"{text}: return {count} integers")
+            fault = f"returned lengths of type {lengths.dtype} and shape {lengths.shape}"
+            raise ValueError(f"{fault}: return {count} integers")
         lengths = lengths.tolist()
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
     for name, number in (("result", len(entries)), ("length", count if lengths is None else len(lengths))):
         if number != count:
-            text = f"returned {number} {name}{'s' * (number != 1)} for a batch of {count}"
-            raise ValueError(f"{text}: return one per utterance")
+            fault = f"returned {number} {name}{'s' * (number != 1)} for a batch of {count}"
+            raise ValueError(f"{fault}: return one per utterance")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
             raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "

@@ -57,10 +57,11 @@ class ModuleSource(ExtractorSource):
         return Path(value.rpartition(":")[2]).name
 
     def list_files(self) -> dict[str, Path]:
+        """Return the files of the module and of its packages. An object passed from Python has none."""
         return _find_module_files(self.options.module) if self.job.extractor is None else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and create the object, and move the modules of torch that it refers to to the device.
+        """Import and create the object. The torch modules that it refers to are moved to the device.
 
         Raises:
             DumpError: the object cannot be imported, created or called.
@@ -74,11 +75,11 @@ class ModuleSource(ExtractorSource):
         return _make_extractor(self._object, self.job, device)
 
     def prepare_after_first_call(self, device: str) -> None:
-        """Move the modules of torch that the first call has created."""
+        """Move the torch modules that the first call has created to the device."""
         self._called = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Move new modules of torch to the device, set them to evaluation mode, and return the object's digest."""
+        """Move new torch modules to the device, set them to evaluation mode, and return the digest of the object."""
         torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
@@ -114,10 +115,10 @@ class ModuleSource(ExtractorSource):
         if not isinstance(error, TypeError | AttributeError):
             return ""
         if getattr(self._object, "takes", LIST) == PADDED:
-            text = "the object is called with a tensor (B, T) and the lengths (B,)"
-            return f'{text}, because takes = "{PADDED}"' if "positional argument" in str(error) else ""
-        text = f'the object is called with a list of float32 arrays; takes = "{PADDED}" in its class'
-        return f"{text} gives it a tensor (B, T) and the lengths (B,) instead" if "list" in str(error) else ""
+            call_form = "the object is called with a tensor (B, T) and the lengths (B,)"
+            return f'{call_form}, because takes = "{PADDED}"' if "positional argument" in str(error) else ""
+        call_form = f'the object is called with a list of float32 arrays; takes = "{PADDED}" in its class'
+        return f"{call_form} gives it a tensor (B, T) and the lengths (B,) instead" if "list" in str(error) else ""
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of everything that the object refers to, and of environment variables."""
@@ -157,9 +158,12 @@ class ModuleSource(ExtractorSource):
         return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
     def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
-        """Return files by the names that messages use, apart from the file of the option."""
-        own = [path.absolute() for path in self.list_files().values()]
-        return {f"--module {name}": path for name, path in files.items() if path not in own}
+        """Map names for messages, such as "--module tables.py", to the paths of files.
+
+        Files that :meth:`list_files` returns are left out, because they already have names.
+        """
+        listed_paths = [path.absolute() for path in self.list_files().values()]
+        return {f"--module {name}": path for name, path in files.items() if path not in listed_paths}
 
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
@@ -183,7 +187,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
 
 
 def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """Return the spec of a module in the folders of a package, or of a module without a package if they are None.
+    """Find the import spec of a module in the ``folders`` of its package. They are None for a module without a package.
 
     :func:`importlib.util.find_spec` would run the code of the package.
     """
@@ -234,11 +238,11 @@ def _forget_neighbors() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, place: str) -> Any:
-    """Return an attribute. If a module lacks it, the :class:`DumpError` names the classes and functions there."""
+    """Return the attribute ``name`` of a module or class. A :class:`DumpError` suggests names that the module has."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
-    own = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
-    remedy = f"choose from {', '.join(own)}" if own else "name a module with classes or functions of its own"
+    members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
+    remedy = f"choose from {', '.join(members)}" if members else "name a module with classes or functions of its own"
     raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
 
 
@@ -250,7 +254,7 @@ def _search_here() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Call a class or a factory, and return the extractor. Return any other object and any function of audio itself."""
+    """Return the extractor that a class or factory creates. Return functions of audio and other objects unchanged."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters

@@ -69,8 +69,8 @@ class OnnxSource(ExtractorSource):
         inputs = [argument.name for argument in session.get_inputs()]
         outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:
-            text = f"--onnx={path} has the inputs {', '.join(inputs)}"
-            raise DumpError(f"{text}: export a model with one input, of audio or features")
+            fault = f"--onnx={path} has the inputs {', '.join(inputs)}"
+            raise DumpError(f"{fault}: export a model with one input, of audio or features")
         frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:
@@ -120,12 +120,12 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
         try:
             return tuple(sorted(_find_locations(content)))
         except ValueError as error:
-            text = f"--onnx={path} cannot be opened: it is not an ONNX model"
-            raise DumpError(f"{text} ({error}): export it again") from None
+            fault = f"--onnx={path} cannot be opened: it is not an ONNX model"
+            raise DumpError(f"{fault} ({error}): export it again") from None
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Return the names of the other files that hold tensors of a model, from the ``content`` of the model's file."""
+    """Search the content of a model's file for the names of other files that hold tensors of the model."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:

@@ -31,11 +31,11 @@ class PresetSource(ExtractorSource):
 
     @classmethod
     def list_used_options(cls, options: DumpOptions) -> set[str]:
-        """Return the names without the precision of models if NumPy computes the front end."""
+        """Return the names of options that have an effect. ``dtype`` has none if NumPy computes the front end."""
         return super().list_used_options(options) - ({"dtype"} if options.uses_numpy else set())
 
     def list_files(self) -> dict[str, Path]:
-        """Return the file of a preset of the user, and the file of the statistics."""
+        """Return the file of the statistics, and the file of the preset if the user has written it."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
         preset = {"--preset": path} if is_preset_file(self.options.preset) and path.exists() else {}
@@ -53,7 +53,7 @@ class PresetSource(ExtractorSource):
         return wrap_frontend(frontend.to(device), device)
 
     def open_array_frontend(self) -> Any:
-        """Return the front end without torch."""
+        """Return the front end that computes with NumPy. Torch is not imported."""
         from kaldi_compat.frontends.numpy import Frontend
 
         return Frontend(self.options.preset, statistics=self.options.statistics or None)
