@@ -36,14 +36,14 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Return a batch of audio, ``(B, T)``, which is padded with zeros, and the lengths ``(B,)``, on a device."""
+    """Pad audio with zeros to a batch ``(B, T)``. Return the batch and the lengths ``(B,)``, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
 
 
 def to_host(tensor: Tensor) -> npt.NDArray[Any]:
-    """Return a tensor as an array, with floating-point values as float32. A wait for a GPU does not occupy a core."""
+    """Convert a tensor to an array, floating-point values to float32. Waiting for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
     return Transfers(tensor.device).fetch([tensor])()[0]
@@ -319,13 +319,13 @@ class _Pretrained:
         """Return the number of rows of each utterance without padding.
 
         Args:
-            inputs: the model's inputs.
+            inputs: result of :meth:`make_inputs`.
             rows: number of rows of the padded output.
             utterances: number of utterances.
             mask: mask of the output (B, rows) if the model returns a mask.
 
         Raises:
-            ValueError: the model does not report the padding of several utterances.
+            ValueError: there are several utterances, and the model does not report their padding.
         """
         if mask is not None and mask.shape == (utterances, rows):
             return [int(count) for count in mask.sum(-1)]
@@ -362,6 +362,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
     value = function(torch.tensor(length))
+    # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
 
 

@@ -41,7 +41,7 @@ class _Table(Protocol):
 
 
 class _Archive:
-    """Table of an rspecifier, which every process opens for itself."""
+    """Table that an rspecifier names. Each process opens its own reader of the table."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
         self._reader = InEachProcess(
@@ -69,7 +69,7 @@ class _AlignmentCodec(Codec[Any]):
 
 @dataclass(frozen=True)
 class _Target:
-    """Kind of target of the utterances, such as the alignment."""
+    """One kind of target, such as the alignments, for all utterances."""
 
     name: str
     table: _Table
@@ -122,6 +122,12 @@ class Annotations:
     Raises:
         OptionError: ``tokenizer`` is passed without ``text``, or is not a function.
         ArkError: a file cannot be read, or has a key twice.
+
+    >>> import torch
+    >>> from kaldi_compat.torch.data.annotations import Annotations
+    >>> annotations = Annotations(labels={"utt1": "en"})
+    >>> annotations.annotate("utt1", torch.zeros(98, 80)).label
+    'en'
     """
 
     def __init__(
@@ -195,7 +201,7 @@ class Annotations:
 
         Args:
             key: key of the utterance.
-            value: audio or features.
+            value: input of the utterance: audio ``(samples,)`` or features ``(frames, dim)``.
             seed: seed of the utterance for random changes, which is stored with the utterance.
 
         Raises:

@@ -66,7 +66,14 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
-    """Split a padded batch ``(items, longest, ...)`` into views of its items, the inverse of :func:`pad`.
+    """Split a padded batch into its items, the inverse of :func:`pad`.
+
+    Args:
+        batch: padded tensors, shape ``(items, longest, ...)``.
+        lengths: length of each item, shape ``(items,)``.
+
+    Returns:
+        Views of the batch without padding, shapes ``(lengths[i], ...)``.
 
     Raises:
         FeatureError: the lengths do not match the batch.
@@ -204,7 +211,11 @@ class Batch:
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """Collate utterances into a :class:`Batch`. Pass this function to a ``DataLoader`` as ``collate_fn``.
 
-    A ``DataLoader`` without ``collate_fn`` collates in the same way. ``padding`` is the value after the inputs.
+    A ``DataLoader`` without ``collate_fn`` collates in the same way.
+
+    Args:
+        utterances: utterances of a data set.
+        padding: value of the inputs after the end of an utterance.
 
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).

@@ -117,7 +117,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         raise NotImplementedError
 
     def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Read the lengths of the utterances, of the type ``type_of``, from a file of lines ``<key> <length>``."""
+        """Read the lengths of the utterances, of the type ``type_of``, from a file with lines ``<key> <length>``."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 

@@ -20,7 +20,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Items:
-    """Creates the items of a data set."""
+    """Factory of the items of a data set: reads, transforms and annotates utterances."""
 
     annotations: Annotations  # Targets of the utterances.
     seeds: Seeds  # Source of the seed of each utterance in each epoch.
@@ -34,7 +34,11 @@ class Items:
         check_functions(transform=self.transform)
 
     def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Return an utterance. The function ``read`` takes the seed of the utterance, and reads the input.
+        """Read the input of an utterance, and return the utterance with its targets.
+
+        Args:
+            key: key of the utterance.
+            read: function from the seed of the utterance to its input.
 
         Raises:
             KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
@@ -55,7 +59,7 @@ class Items:
             return utterance
 
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
-        """Cut input, alignment and posteriors to the shortest of them, as Kaldi does with --length-tolerance.
+        """Cut input, alignment and posteriors to the same length, the shortest, as Kaldi does with --length-tolerance.
 
         Raises:
             KaldiCompatError: the lengths differ by more than ``tolerance`` frames.

@@ -37,7 +37,7 @@ _MAX_LENGTH_RATIO = 1e6
 
 
 class SamplerState(TypedDict):
-    """Position in an epoch, which can be written as JSON."""
+    """Position of a sampler in an epoch, which can be written as JSON."""
 
     epoch: int  # Number of the epoch, as for ``set_epoch``.
     batches: int  # Number of batches of the epoch that are done, from which the next iteration resumes.
@@ -189,7 +189,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
 
         Raises:
-            OptionError: the epoch has fewer batches.
+            OptionError: the epoch has fewer than ``batches`` batches.
         """
         done = self._num_returned if batches is None else self._check_num_batches(batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}

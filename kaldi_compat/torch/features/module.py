@@ -55,7 +55,7 @@ def eager_with_old_compilers(forward: Function) -> Function:
 
 
 class FeatureModule(nn.Module):
-    """Base class of all modules. Refuses ONNX export by tracing with a one-line error."""
+    """Base class of all modules of this package. It refuses ONNX export by tracing with a one-line error."""
 
     def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Run :meth:`forward` under a tracer, or raise :class:`FeatureError` if the tracer exports to ONNX."""
@@ -101,6 +101,9 @@ class ConfiguredModule(FeatureModule):
 
         Args:
             slots: number of utterances that the stream processes at the same time.
+
+        Returns:
+            A :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
         Raises:
             OptionError: the module needs whole utterances.

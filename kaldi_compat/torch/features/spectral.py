@@ -89,7 +89,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             self._register_constant("dft_rest", remainder)
 
     def setup(self) -> None:
-        """Compute the constants of the options. A subclass that adds constants calls this method first.
+        """Compute the constants that depend on the options. A subclass that adds constants calls this method first.
 
         Raises:
             OptionError: the FFT has an odd number of points.
@@ -121,16 +121,27 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute energies (..., bands) from spectra (..., fft_bins, 2), the first step of a feature.
+        """Compute energies from spectra, the first step of a feature.
 
         Args:
-            spectrum: real and imaginary parts of the spectra, which may be overwritten.
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2), which may be overwritten.
             filter_bank: weights for VTLN; None for the weights of the module, ``_get_filter_bank(1.0)``.
+
+        Returns:
+            Energies of shape (..., bands).
         """
         raise NotImplementedError
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute features (..., dim) from energies (..., bands) and log energies of frames (...), the second step."""
+        """Compute features from energies, the second step of a feature.
+
+        Args:
+            energies: result of :meth:`energies`, shape (..., bands).
+            log_energy: log energies of the frames, shape (...); None if the options do not require the energy.
+
+        Returns:
+            Features of shape (..., dim).
+        """
         raise NotImplementedError
 
     def _make_example(self) -> Tensor:
@@ -164,8 +175,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
 
         Returns:
-            (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each row, shape (B,); the
-            frames after it are zero. For a list, a list of features.
+            Features of shape (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each
+            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN
@@ -185,8 +196,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Compute the features (..., dim) of frames of audio. The features of a frame depend on no other frame.
 
         Args:
-            frames: samples on Kaldi's scale, (..., window_size).
-            noise: standard normal noise of the same shape, which ``options.dither`` scales; None for no noise.
+            frames: samples on Kaldi's scale, shape (..., window_size).
+            noise: standard normal noise of the shape of ``frames``, which ``options.dither`` scales; None for no noise.
             filter_bank: mel weights (..., fft_bins, num_mel_bins) for VTLN; None for the weights of the module.
         """
         options, energy = self.options, None

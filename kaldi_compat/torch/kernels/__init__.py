@@ -129,8 +129,8 @@ def compute_features(
 
     Args:
         module: the feature.
-        samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: (B,): number of samples in each row, on the same device or on the CPU; None for T. Numbers above T
+        samples: audio (T,) or (B, T), int16 or float32 on a GPU.
+        lengths: number of samples in each row, (B,), on the same device or on the CPU; None for T. Numbers above T
             count as T.
         vtln_warp: a VTLN factor, or a sequence with a factor for each row.
         generator: source of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's noise,

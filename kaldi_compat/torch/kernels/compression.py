@@ -45,10 +45,10 @@ class CompressedMatrices(NamedTuple):
     """Compressed matrices of one format.
 
     Attributes:
-        members: (matrices,): indices of the matrices.
+        members: indices of the matrices, (matrices,).
         columns: number of columns.
         kind: format: CM, CM2 or CM3.
-        counts: (matrices,): number of rows of each matrix.
+        counts: number of rows of each matrix, (matrices,).
         tensors: minima and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes,
             uint8 or int16.
     """
@@ -97,7 +97,7 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
-        places: (matrices, 2): first row and number of rows (at least 1) of each matrix.
+        places: first row and number of rows (at least 1) of each matrix, (matrices, 2).
         method: compression method.
 
     Returns:

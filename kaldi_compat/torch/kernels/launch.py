@@ -105,7 +105,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 
     Args:
         module: the feature, with ``snip_edges``.
-        row: (T,), int16 or float32 on a GPU.
+        row: audio of the row, (T,), int16 or float32 on a GPU.
         spans: VTLN factors of the frames.
         generator: source of the dithering noise.
     """
@@ -285,7 +285,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     """Convert dense filter banks to band filters.
 
     Args:
-        weights: (banks, fft_bins, bands).
+        weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
         least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
 

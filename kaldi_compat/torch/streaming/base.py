@@ -32,9 +32,12 @@ ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 def refuse_export_of_stream(chunk: Tensor) -> None:
-    """Raise an OptionError while a call of a stream is exported or traced.
+    """Raise an OptionError if the call of a stream is being exported or traced.
 
     The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
+
+    Args:
+        chunk: the tensor that the stream is called with.
     """
     refuse_export(
         chunk,
@@ -44,7 +47,7 @@ def refuse_export_of_stream(chunk: Tensor) -> None:
 
 
 class Configured(Protocol[Options_co]):
-    """Part of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
+    """Attributes of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
 
     @property
     def options(self) -> Options_co: ...
@@ -177,7 +180,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
 
 class WindowStream(WindowFlow, Stream[Options]):
-    """Base class of streams whose frames depend on windows of items. A frame is decided once its window is complete."""
+    """Base class of streams whose frames depend on a window of samples or frames.
+
+    A frame is decided when its window is complete.
+    """
 
     history: History
 

@@ -242,7 +242,7 @@ class Tracker:
 
 
 class Resampler:
-    """Resamples audio in chunks for the tracker. The result does not depend on the division into chunks."""
+    """Resampler of audio in chunks for the tracker. The result does not depend on the division into chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants

@@ -28,7 +28,7 @@ _ENERGY_CHANGE = 0.01
 
 
 class PitchTables(NamedTuple):
-    """Tables of the tracker as tensors."""
+    """Tables of the pitch tracker as tensors."""
 
     band: Tensor  # ``(lags - 1 + window, lags)``: 1 if a sample is in the window at a lag, else 0.
     weights: Tensor  # ``(lags, states)``: interpolation weights from whole lags to the lags of the states.
@@ -39,7 +39,7 @@ class PitchTables(NamedTuple):
 
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
-        """Return the tables of a tracker as tensors on the CPU."""
+        """Return the tables of a pitch tracker as tensors on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
         tables = (
