@@ -52,13 +52,13 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
     """Run the block without gradients, with the precision ``dtype``, and with ``threads`` threads on a CPU."""
-    before, kind = torch.get_num_threads(), torch.device(device).type
+    previous_threads, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode(), torch.autocast(kind, getattr(torch, dtype), enabled=dtype != "float32"):
             yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous_threads)
 
 
 def is_full(error: BaseException) -> bool:
@@ -144,13 +144,13 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield "script", [_ADDRESS.sub("", str(inner.code)) for inner in module.modules() if hasattr(inner, "code")]
         yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
         return
-    own = vars(module)
+    attributes = vars(module)
     for name in ("_parameters", "_buffers", "_modules"):
-        yield from own[name].items()
+        yield from attributes[name].items()
     for name in ("_forward_hooks", "_forward_pre_hooks"):
-        yield name, list(own[name].values())
-    if "_orig_mod" not in own["_modules"]:  # Other attributes of a compiled module are the compiler's.
-        yield from ((name, own[name]) for name in sorted(own) if name not in _MODULE_ATTRIBUTES)
+        yield name, list(attributes[name].values())
+    if "_orig_mod" not in attributes["_modules"]:  # Other attributes of a compiled module are the compiler's.
+        yield from ((name, attributes[name]) for name in sorted(attributes) if name not in _MODULE_ATTRIBUTES)
 
 
 def find_folder(name: str, *, allow_pickle: bool) -> str:
@@ -301,8 +301,8 @@ class _Pretrained:
             if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
                 tensors = dict(self.processor(list(audio), **options))
             else:  # In a batch, sums of the feature extractor would include the padding, and round differently.
-                alone = [self.processor([samples], **options) for samples in audio]
-                rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
+                utterance_inputs = [self.processor([samples], **options) for samples in audio]
+                rows = {name: [inputs[name][0] for inputs in utterance_inputs] for name in utterance_inputs[0]}
                 tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
         mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:

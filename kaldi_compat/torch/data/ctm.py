@@ -69,16 +69,16 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         return len(self._lines)
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
-        text = line.decode("utf-8", "surrogateescape")
+        fields = line.decode("utf-8", "surrogateescape")
         try:
-            _, start, duration, word, *confidence = text.split()
+            _, start, duration, word, *confidence = fields.split()
             parsed = Word(word, float(start), float(duration), *map(float, confidence))
             if 0 <= parsed.duration < math.inf and math.isfinite(parsed.start):
                 return parsed
         except (ValueError, TypeError):
             pass
         raise FormatError(
-            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {text!r}",
+            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {fields!r}",
             file=self.name,
             key=key,
         )

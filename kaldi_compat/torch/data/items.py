@@ -49,9 +49,9 @@ class Items:
         with fork_seed(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
-                lacks = "samples" if utterance.input.ndim == 1 else "frames"
-                text = f"the utterance has no {lacks}"
-                raise KaldiCompatError(f"{key}: {text}: remove the utterance, or pass on_error='skip' to the data set")
+                unit = "samples" if utterance.input.ndim == 1 else "frames"
+                cause = f"the utterance has no {unit}"
+                raise KaldiCompatError(f"{key}: {cause}: remove the utterance, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:

@@ -102,13 +102,13 @@ def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):
         if max(lengths) > min(lengths) + tolerance:
             raise make_length_error(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
-    past = torch.arange(longest, device=frames.device) >= frames[:, None]
+    is_padding = torch.arange(longest, device=frames.device) >= frames[:, None]
     alignments, posteriors = batch.alignments, batch.posteriors
     if alignments is not None:
-        alignments = alignments[:, :longest].masked_fill(past, ALIGNMENT_PADDING)
+        alignments = alignments[:, :longest].masked_fill(is_padding, ALIGNMENT_PADDING)
     if posteriors is not None:
-        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(past[..., None], 0) for tensor in posteriors))
-    inputs = batch.inputs[:, :longest].masked_fill(past[..., None], 0.0)
+        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(is_padding[..., None], 0) for tensor in posteriors))
+    inputs = batch.inputs[:, :longest].masked_fill(is_padding[..., None], 0.0)
     return replace(
         batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames
     )

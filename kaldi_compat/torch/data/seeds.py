@@ -40,8 +40,8 @@ class Seeds:
 
     def derive(self, key: str) -> int:
         """Derive the seed of the utterance ``key`` in this epoch, an integer of 63 bits."""
-        text = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
-        return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") >> 1
+        identity = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
+        return int.from_bytes(blake2b(identity, digest_size=8).digest(), "little") >> 1
 
 
 @contextmanager

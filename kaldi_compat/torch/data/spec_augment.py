@@ -174,9 +174,9 @@ def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> 
     moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
     # Double precision, because float32 would round the last of many frames to a different frame.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
-    before = frame * center / moved.clamp(min=1)
-    after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
-    source = torch.where(frame < moved, before, after)
+    source_before = frame * center / moved.clamp(min=1)
+    source_after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
+    source = torch.where(frame < moved, source_before, source_after)
     source = torch.where((frame < frames) & (shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)

@@ -131,9 +131,9 @@ class ConfiguredModule(FeatureModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # If a model is moved to half precision, its features are still computed in single precision.
-        before = dict(self.named_buffers(recurse=False))
+        buffers = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, value in before.items():
+        for name, value in buffers.items():
             moved = getattr(self, name)
             if moved.dtype in (torch.float16, torch.bfloat16):
                 setattr(self, name, value.to(moved.device))

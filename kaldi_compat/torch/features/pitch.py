@@ -82,10 +82,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             return self._track_list([self._check_samples(utterance) for utterance in utterances])
         samples = self._check_samples(samples)
         lengths = check_lengths(lengths, samples, -1, AudioError)
-        alone = samples.dim() == 1
-        batch = samples[None] if alone else samples
-        features, frames = self._track_batch(batch, lengths[None] if alone and lengths is not None else lengths)
-        if alone:
+        is_single = samples.dim() == 1
+        batch = samples[None] if is_single else samples
+        features, frames = self._track_batch(batch, lengths[None] if is_single and lengths is not None else lengths)
+        if is_single:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
 

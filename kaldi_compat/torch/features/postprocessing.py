@@ -232,10 +232,10 @@ class _WithStatistics(PostProcessing):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
         # The statistics are large sums, so they stay in double precision if the model is moved to a different
         # precision.
-        before = self.statistics
+        statistics = self.statistics
         super()._apply(fn, recurse)
-        if before is not None and self.statistics is not None:
-            self.statistics = before.to(self.statistics.device)
+        if statistics is not None and self.statistics is not None:
+            self.statistics = statistics.to(self.statistics.device)
         return self
 
 

@@ -305,9 +305,9 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
-        own = slice(group * GROUP, (group + 1) * GROUP)
-        bins = first[:, None, own] + np.arange(4 * (stop - begin))[:, None]
-        values = np.take_along_axis(dense[:, :, own], bins, 1)
+        group_bands = slice(group * GROUP, (group + 1) * GROUP)
+        bins = first[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
+        values = np.take_along_axis(dense[:, :, group_bands], bins, 1)
         chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
     arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
     return BandFilters(*map(torch.from_numpy, arrays))

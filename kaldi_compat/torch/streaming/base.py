@@ -140,18 +140,18 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             check_plain(chunk, AudioError)
         else:
             check_samples(chunk)
-        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
-        batch = chunk.unsqueeze(0) if alone else chunk
+        is_single = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if is_single else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
                 f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
                 f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}; only a chunk for one slot may "
                 "leave out the first axis"
             )
-        self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
+        self._is_batched, self._item_shape = not is_single, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
         frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
-        return frames[0] if alone else (frames, torch.from_numpy(counts))
+        return frames[0] if is_single else (frames, torch.from_numpy(counts))
 
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take

@@ -211,7 +211,7 @@ class Tracker:
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
-        alone = PitchFrames(
+        new_frames = PitchFrames(
             signal=signal,
             starts=np.zeros(1, np.int64),
             lengths=np.array([len(signal)]),
@@ -223,7 +223,7 @@ class Tracker:
             groups=np.zeros(count, np.uint8),  # 0 means groups of four rows: the number of later frames is unknown.
             ready=np.array([count]),
         )
-        self._paths.extend(alone, 0, count, [len(self._paths) + count])
+        self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
         self._frames = frames
 
     def _compute_variance(self, end: int) -> float:

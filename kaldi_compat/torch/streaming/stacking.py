@@ -111,7 +111,7 @@ class FrameStream(Stream[Any]):
         """Do nothing, because the stream stores no frames."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        whole = bool((lengths == chunk.shape[1]).all())
+        is_full = bool((lengths == chunk.shape[1]).all())
         computed = self.module(chunk)
-        counts = None if whole else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
+        counts = None if is_full else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
         return zero_past(computed, counts), lengths

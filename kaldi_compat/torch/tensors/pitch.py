@@ -265,10 +265,10 @@ def search_nccf(
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = norm.mean(-1).double()
-    before, after = ballast + average, _compute_ballast(better_energy, constants) + average
+    old_norm, new_norm = ballast + average, _compute_ballast(better_energy, constants) + average
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
-    usable = changed & (after > 0) & torch.isfinite(before) & torch.isfinite(after)
-    ratio = torch.where(usable, before, 1.0) / torch.where(usable, after, 1.0)
+    usable = changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
+    ratio = torch.where(usable, old_norm, 1.0) / torch.where(usable, new_norm, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 
