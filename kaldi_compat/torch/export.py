@@ -172,6 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
+    """Return the metadata of the ONNX file of a front end: keys and strings."""
     preset = module.preset
     return {
         "preset": preset.name,

@@ -184,6 +184,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
 
 
 def _to_one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, or the name of its type if there is no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -361,6 +362,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
+    """Return the length of an output for an input of ``length`` samples or frames."""
     value = function(torch.tensor(length))
     # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
@@ -400,9 +402,11 @@ class _Encoder(_Pretrained):
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Store the input of the first layer as the states of layer 0. Called as a hook before the layer."""
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
     def _keep(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
+        """Store the output of a layer. Called as a hook after the layer."""
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:

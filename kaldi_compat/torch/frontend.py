@@ -176,6 +176,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return FrontendStream(self, slots)
 
     def _make_feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
+        """Return the module that computes the feature of the preset, on the device of ``like`` or else on the CPU."""
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # The preset decides the scale of the audio.
@@ -187,6 +188,7 @@ def _resample(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Ten
 
 
 def _make_step(step: Step, statistics: Statistics | None) -> nn.Module:
+    """Return the module of a step after the feature, with the statistics of the model if the step needs them."""
     kind: Any = getattr(model_input, STEPS[step.kind].module)
     if step.statistics:
         module: nn.Module = kind(statistics)

@@ -35,6 +35,8 @@ _NUMBER = b"\x04"
 
 
 class _Table(Protocol):
+    """Mapping from the keys of utterances to values, of which only two methods are used."""
+
     def __contains__(self, key: str, /) -> bool: ...
 
     def __getitem__(self, key: str, /) -> Any: ...
@@ -172,13 +174,16 @@ class Annotations:
             self._add("words", words, words.name)
 
     def _add(self, name: str, table: _Table, where: str, convert: Callable[[Any], object] | None = None) -> None:
+        """Add the target ``name``, whose values come from ``table`` and are converted by ``convert``."""
         self._targets.append(_Target(name, table, where, convert))
 
     def _add_archive(self, name: str, codec: Codec[Any], rspecifier: str, convert: Callable[[Any], object]) -> None:
+        """Add the target ``name``, whose values are in the table that an rspecifier names."""
         table = _Archive(codec, rspecifier, self.access.pipes, self.access.network)
         self._add(name, table, rspecifier, convert)
 
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
+        """Add the target ``name``, whose values are the lines of a file, and return the lines by key."""
         script = Script.open(file, self.access, empty=name != "speaker")
         script.check_unique()
         self._add(name, script, script.name, convert)
@@ -217,10 +222,12 @@ class Annotations:
 
 
 def _to_integers(values: npt.ArrayLike) -> Tensor:
+    """Convert integers to an int64 tensor."""
     return torch.from_numpy(np.asarray(values, np.int64))
 
 
 def _check_string(value: object) -> str:
+    """Return a string unchanged. Raise TypeError for other values."""
     if not isinstance(value, str):
         raise TypeError("it is not a string")
     return value
@@ -242,6 +249,7 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
 
 
 def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
+    """Convert the posteriors of an utterance to tensors ``(frames, max_classes)``."""
     frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
     columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))

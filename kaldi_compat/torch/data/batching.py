@@ -190,6 +190,7 @@ class Batch:
         return len(self.keys)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """Return a copy of the batch with ``function`` applied to every tensor."""
         changed: dict[str, Tensor | Posteriors] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -261,11 +262,13 @@ def _require_all(values: list[Item | None]) -> list[Item] | None:
 
 
 def _stack_numbers(values: list[int | None]) -> Tensor | None:
+    """Return the numbers of all utterances as a tensor ``(B,)``, or None if an utterance has no number."""
     numbers = _require_all(values)
     return None if numbers is None else torch.tensor(numbers)
 
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
+    """Pad the posteriors of utterances to one batch ``(B, longest, max_classes)``."""
     width = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
         pad([torch.nn.functional.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors])[0]
@@ -275,6 +278,7 @@ def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
 
 
 def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
+    """Collate utterances in the form in which ``default_collate`` calls functions for custom types."""
     return collate(utterances)
 
 

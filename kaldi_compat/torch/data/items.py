@@ -110,6 +110,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
+    """Return a tensor unchanged. Raise KaldiCompatError for another result of a function of the user."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value

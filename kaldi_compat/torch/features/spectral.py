@@ -221,6 +221,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return make_plan(self.options, accurate_fft=self._has_accurate_fft) if is_exact(self) else None
 
     def _count_frames(self, num_samples: Any) -> Any:
+        """Return the number of frames of ``num_samples`` samples, an int, or a tensor or array of integers."""
         return count_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
@@ -258,6 +259,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return [torch.from_numpy(utterance) for utterance in features]
 
     def _compute_in_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
+        """Compute the features of checked audio like :meth:`_compute`, with torch's operations."""
         samples, lengths, warps, recorded = audio
         if samples.is_meta != self.window.is_meta:
             raise AudioError(
@@ -344,6 +346,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
 
 def _to_array(samples: Tensor) -> Any:
+    """Convert audio to an int16 or float32 array on the CPU."""
     return (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
 
 
@@ -375,6 +378,7 @@ class MelFeature(SpectralFeature):
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
+        """Set the filter bank of the module to the filter bank for a VTLN factor."""
         filled, self._groups = group_bands(self._compute_mel_weights(vtln_warp).numpy())
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 

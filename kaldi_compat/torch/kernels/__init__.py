@@ -115,6 +115,7 @@ def explain_why_disabled(values: Tensor) -> str:
 
 
 def _count_frames(module: Feature, samples: Tensor) -> int:
+    """Return the number of frames in a row of samples (..., T)."""
     return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
@@ -324,6 +325,7 @@ def compiling_alone(kind: object) -> Iterator[None]:
 
 
 def _lock(file: int) -> None:
+    """Wait until this process holds the lock of an open file. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl.

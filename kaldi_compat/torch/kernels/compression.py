@@ -157,6 +157,7 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
 
 
 def _tile(frames: int) -> dict[str, Any]:
+    """Return the compile-time options of a kernel that reads ``frames`` frames at a time."""
     # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
@@ -232,6 +233,7 @@ def _test_compression(device: torch.device) -> str:
 
 
 def _encode_matrix(matrix: Array, method: CompressionMethod) -> bytes:
+    """Return the bytes of a matrix (rows, columns) that the codec compresses on the CPU."""
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

@@ -263,6 +263,7 @@ def count_resident_programs(capability: tuple[int, int], points: int) -> int:
 
 @functools.cache
 def _choose_registers(device: torch.device, points: int) -> int:
+    """Return the number of registers of a lane for an FFT of ``points`` points on a device."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
     return REGISTERS.get(capability, USUAL_REGISTERS[points])
 
@@ -322,6 +323,7 @@ def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequen
 
 @functools.lru_cache(maxsize=256)
 def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
+    """Return the filter bank of a class of features for one VTLN factor, on a device."""
     return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
 
 
@@ -369,6 +371,7 @@ class FilterTable:
 
 @functools.lru_cache(maxsize=32)
 def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
+    """Return the table of filter banks that all calls with the same feature, options and device share."""
     return FilterTable(kind, options, device)
 
 

@@ -192,9 +192,11 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.done: Counts = np.zeros(self.slots, np.int64)
 
     def _count_frames(self, end: Counts) -> Counts:
+        """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
+        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, padded with zeros: (slots, n, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():
@@ -257,6 +259,7 @@ class StreamChain(ChainCall):
             return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
     def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+        """Pass the result of the first stream through the other streams, and return the result of the last stream."""
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
         return result

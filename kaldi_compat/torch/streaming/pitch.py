@@ -147,6 +147,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
+        """Return the number of output frames (slots,) for numbers of processed input frames (slots,)."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:

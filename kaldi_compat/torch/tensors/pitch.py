@@ -273,6 +273,7 @@ def search_nccf(
 
 
 def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
+    """Compute the ballast of frames, which is added to the product of energies, from the variance of the audio."""
     return (energy * constants.window) ** 2 * constants.ballast
 
 
