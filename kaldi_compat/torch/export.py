@@ -33,7 +33,7 @@ INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 
 @dataclass(frozen=True)
 class ExportedFrontend:
-    """An ONNX file that :func:`export_frontend` wrote."""
+    """Description of an ONNX file that :func:`export_frontend` wrote."""
 
     path: str
     nodes: Mapping[str, int]  # Number of nodes of each type in the graph.
@@ -76,7 +76,7 @@ def export_frontend(
         dft: "matmul", for runtimes without an FFT; "fft" for a node of the type DFT.
 
     Returns:
-        The path, the types of nodes, and the largest difference from PyTorch.
+        The path of the file, the types of the graph's nodes, and the largest difference of its features from PyTorch's.
 
     Raises:
         OptionError: the preset is unknown or selects frames by their content, a Frontend or a preset without statistics
@@ -172,6 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
+    """Return the metadata of the ONNX file of a front end: keys and strings."""
     preset = module.preset
     return {
         "preset": preset.name,
@@ -188,7 +189,7 @@ def _collect_metadata(module: Frontend) -> dict[str, str]:
 
 
 def _describe(model: Any, metadata: Mapping[str, str]) -> None:
-    """Set the metadata and the names of the axes of a model of onnx_ir."""
+    """Set the metadata of an onnx_ir model, and name the axes of its inputs and outputs."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()
     model.metadata_props.update(metadata)
@@ -199,7 +200,7 @@ def _describe(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference of features of onnxruntime and the module; None if onnxruntime is not installed."""
+    """Return the largest difference between features of onnxruntime and PyTorch; None without onnxruntime."""
     try:
         import onnxruntime
     except ImportError:

@@ -36,14 +36,14 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Return a batch of audio, ``(B, T)``, which is padded with zeros, and the lengths ``(B,)``, on a device."""
+    """Pad audio with zeros to a batch ``(B, T)``. Return the batch and the lengths ``(B,)``, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
 
 
 def to_host(tensor: Tensor) -> npt.NDArray[Any]:
-    """Return a tensor as an array, with floating-point values as float32. A wait for a GPU does not occupy a core."""
+    """Convert a tensor to an array, floating-point values to float32. Waiting for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
     return Transfers(tensor.device).fetch([tensor])()[0]
@@ -52,13 +52,13 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
     """Run the block without gradients, with the precision ``dtype``, and with ``threads`` threads on a CPU."""
-    before, kind = torch.get_num_threads(), torch.device(device).type
+    previous_threads, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode(), torch.autocast(kind, getattr(torch, dtype), enabled=dtype != "float32"):
             yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous_threads)
 
 
 def is_full(error: BaseException) -> bool:
@@ -144,13 +144,13 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield "script", [_ADDRESS.sub("", str(inner.code)) for inner in module.modules() if hasattr(inner, "code")]
         yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
         return
-    own = vars(module)
+    attributes = vars(module)
     for name in ("_parameters", "_buffers", "_modules"):
-        yield from own[name].items()
+        yield from attributes[name].items()
     for name in ("_forward_hooks", "_forward_pre_hooks"):
-        yield name, list(own[name].values())
-    if "_orig_mod" not in own["_modules"]:  # Other attributes of a compiled module are the compiler's.
-        yield from ((name, own[name]) for name in sorted(own) if name not in _MODULE_ATTRIBUTES)
+        yield name, list(attributes[name].values())
+    if "_orig_mod" not in attributes["_modules"]:  # Other attributes of a compiled module are the compiler's.
+        yield from ((name, attributes[name]) for name in sorted(attributes) if name not in _MODULE_ATTRIBUTES)
 
 
 def find_folder(name: str, *, allow_pickle: bool) -> str:
@@ -184,6 +184,7 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
 
 
 def _to_one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, or the name of its type if there is no message."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -301,8 +302,8 @@ class _Pretrained:
             if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
                 tensors = dict(self.processor(list(audio), **options))
             else:  # In a batch, sums of the feature extractor would include the padding, and round differently.
-                alone = [self.processor([samples], **options) for samples in audio]
-                rows = {name: [inputs[name][0] for inputs in alone] for name in alone[0]}
+                utterance_inputs = [self.processor([samples], **options) for samples in audio]
+                rows = {name: [inputs[name][0] for inputs in utterance_inputs] for name in utterance_inputs[0]}
                 tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
         mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:
@@ -319,13 +320,13 @@ class _Pretrained:
         """Return the number of rows of each utterance without padding.
 
         Args:
-            inputs: the model's inputs.
+            inputs: result of :meth:`make_inputs`.
             rows: number of rows of the padded output.
             utterances: number of utterances.
             mask: mask of the output (B, rows) if the model returns a mask.
 
         Raises:
-            ValueError: the model does not report the padding of several utterances.
+            ValueError: there are several utterances, and the model does not report their padding.
         """
         if mask is not None and mask.shape == (utterances, rows):
             return [int(count) for count in mask.sum(-1)]
@@ -361,7 +362,9 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
+    """Return the length of an output for an input of ``length`` samples or frames."""
     value = function(torch.tensor(length))
+    # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
 
 
@@ -399,9 +402,11 @@ class _Encoder(_Pretrained):
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Store the input of the first layer as the states of layer 0. Called as a hook before the layer."""
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
     def _keep(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
+        """Store the output of a layer. Called as a hook after the layer."""
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:

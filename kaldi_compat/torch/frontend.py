@@ -101,7 +101,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         engine: Engine = "auto",
         dft: Dft = "fft",
     ) -> Frontend:
-        """Return the front end of a preset. The class describes the arguments."""
+        """Return the front end of a preset. For the arguments, see :class:`Frontend`."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
@@ -137,8 +137,8 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
                 audio is resampled as in Kaldi.
 
         Returns:
-            ``(frames, dim)`` or ``(B, frames, dim)``. With ``lengths``, also the number of frames of each row,
-            ``(B,)``. For a list, a list of inputs.
+            Input of the model, ``(frames, dim)`` or ``(B, frames, dim)``. With ``lengths``, also the number of frames
+            of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
             AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another rate,
@@ -163,7 +163,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return self._compute_model_input(audio)
 
     def stream(self, slots: int = 1) -> FrontendStream:
-        """Return a stream that computes the model's input from chunks of audio.
+        """Return a :class:`FrontendStream`, which computes the model's input from chunks of audio.
 
         Args:
             slots: number of utterances that the stream processes at the same time.
@@ -176,6 +176,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return FrontendStream(self, slots)
 
     def _make_feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
+        """Return the module that computes the feature of the preset, on the device of ``like`` or else on the CPU."""
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # The preset decides the scale of the audio.
@@ -187,6 +188,7 @@ def _resample(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Ten
 
 
 def _make_step(step: Step, statistics: Statistics | None) -> nn.Module:
+    """Return the module of a step after the feature, with the statistics of the model if the step needs them."""
     kind: Any = getattr(model_input, STEPS[step.kind].module)
     if step.statistics:
         module: nn.Module = kind(statistics)

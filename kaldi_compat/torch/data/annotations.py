@@ -35,13 +35,15 @@ _NUMBER = b"\x04"
 
 
 class _Table(Protocol):
+    """Mapping from the keys of utterances to values, of which only two methods are used."""
+
     def __contains__(self, key: str, /) -> bool: ...
 
     def __getitem__(self, key: str, /) -> Any: ...
 
 
 class _Archive:
-    """Table of an rspecifier, which every process opens for itself."""
+    """Table that an rspecifier names. Each process opens its own reader of the table."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
         self._reader = InEachProcess(
@@ -69,7 +71,7 @@ class _AlignmentCodec(Codec[Any]):
 
 @dataclass(frozen=True)
 class _Target:
-    """Kind of target of the utterances, such as the alignment."""
+    """One kind of target, such as the alignments, for all utterances."""
 
     name: str
     table: _Table
@@ -122,6 +124,12 @@ class Annotations:
     Raises:
         OptionError: ``tokenizer`` is passed without ``text``, or is not a function.
         ArkError: a file cannot be read, or has a key twice.
+
+    >>> import torch
+    >>> from kaldi_compat.torch.data.annotations import Annotations
+    >>> annotations = Annotations(labels={"utt1": "en"})
+    >>> annotations.annotate("utt1", torch.zeros(98, 80)).label
+    'en'
     """
 
     def __init__(
@@ -166,13 +174,16 @@ class Annotations:
             self._add("words", words, words.name)
 
     def _add(self, name: str, table: _Table, where: str, convert: Callable[[Any], object] | None = None) -> None:
+        """Add the target ``name``, whose values come from ``table`` and are converted by ``convert``."""
         self._targets.append(_Target(name, table, where, convert))
 
     def _add_archive(self, name: str, codec: Codec[Any], rspecifier: str, convert: Callable[[Any], object]) -> None:
+        """Add the target ``name``, whose values are in the table that an rspecifier names."""
         table = _Archive(codec, rspecifier, self.access.pipes, self.access.network)
         self._add(name, table, rspecifier, convert)
 
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
+        """Add the target ``name``, whose values are the lines of a file, and return the lines by key."""
         script = Script.open(file, self.access, empty=name != "speaker")
         script.check_unique()
         self._add(name, script, script.name, convert)
@@ -195,7 +206,7 @@ class Annotations:
 
         Args:
             key: key of the utterance.
-            value: audio or features.
+            value: input of the utterance: audio ``(samples,)`` or features ``(frames, dim)``.
             seed: seed of the utterance for random changes, which is stored with the utterance.
 
         Raises:
@@ -211,10 +222,12 @@ class Annotations:
 
 
 def _to_integers(values: npt.ArrayLike) -> Tensor:
+    """Convert integers to an int64 tensor."""
     return torch.from_numpy(np.asarray(values, np.int64))
 
 
 def _check_string(value: object) -> str:
+    """Return a string unchanged. Raise TypeError for other values."""
     if not isinstance(value, str):
         raise TypeError("it is not a string")
     return value
@@ -236,6 +249,7 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
 
 
 def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
+    """Convert the posteriors of an utterance to tensors ``(frames, max_classes)``."""
     frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
     columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))

@@ -43,6 +43,11 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with matrices ``(frames, dim)`` as input.
 
     Ranks may get different numbers of utterances. If ranks synchronize, use ``torch.distributed.algorithms.Join``.
+
+    >>> from kaldi_compat import ArchiveDataset
+    >>> [utterance] = ArchiveDataset("ark:echo utt1 [ 1 2 ] |")
+    >>> utterance.key, utterance.input
+    ('utt1', tensor([[1., 2.]]))
     """
 
     def __init__(
@@ -102,7 +107,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
-        """Yield the utterances of the reader with the index ``reader``, of ``readers`` readers."""
+        """Yield the utterances that the reader ``reader`` returns, an index from 0 to ``readers - 1``."""
         whole_tables = len(self._rspecifiers) >= readers
         index = 0
         for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:

@@ -17,7 +17,8 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
     """Return an argument as an integer.
 
     Args:
-        name, value: name of the argument for the error, and value.
+        name: name of the argument, which the error shows.
+        value: value of the argument.
         at_least: smallest valid value.
 
     Raises:
@@ -33,7 +34,11 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Return ``value``, the argument ``name``, as a float.
+    """Return an argument as a float.
+
+    Args:
+        name: name of the argument, which the error shows.
+        value: value of the argument.
 
     Raises:
         OptionError: the value is not a positive, finite number.
@@ -66,7 +71,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a module expects, or None if it names none."""
+    """Return the sampling rate in Hz of the audio that a module expects, or None if the module has no sampling rate."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):

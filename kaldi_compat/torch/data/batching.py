@@ -66,7 +66,14 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
-    """Split a padded batch ``(items, longest, ...)`` into views of its items, the inverse of :func:`pad`.
+    """Split a padded batch into its items, the inverse of :func:`pad`.
+
+    Args:
+        batch: padded tensors, shape ``(items, longest, ...)``.
+        lengths: length of each item, shape ``(items,)``.
+
+    Returns:
+        Views of the batch without padding, shapes ``(lengths[i], ...)``.
 
     Raises:
         FeatureError: the lengths do not match the batch.
@@ -183,6 +190,7 @@ class Batch:
         return len(self.keys)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """Return a copy of the batch with ``function`` applied to every tensor."""
         changed: dict[str, Tensor | Posteriors] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -204,7 +212,11 @@ class Batch:
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """Collate utterances into a :class:`Batch`. Pass this function to a ``DataLoader`` as ``collate_fn``.
 
-    A ``DataLoader`` without ``collate_fn`` collates in the same way. ``padding`` is the value after the inputs.
+    A ``DataLoader`` without ``collate_fn`` collates in the same way.
+
+    Args:
+        utterances: utterances of a data set.
+        padding: value of the inputs after the end of an utterance.
 
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
@@ -250,11 +262,13 @@ def _require_all(values: list[Item | None]) -> list[Item] | None:
 
 
 def _stack_numbers(values: list[int | None]) -> Tensor | None:
+    """Return the numbers of all utterances as a tensor ``(B,)``, or None if an utterance has no number."""
     numbers = _require_all(values)
     return None if numbers is None else torch.tensor(numbers)
 
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
+    """Pad the posteriors of utterances to one batch ``(B, longest, max_classes)``."""
     width = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
         pad([torch.nn.functional.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors])[0]
@@ -264,6 +278,7 @@ def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
 
 
 def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
+    """Collate utterances in the form in which ``default_collate`` calls functions for custom types."""
     return collate(utterances)
 
 

@@ -41,6 +41,10 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
 
     Raises:
         ArkError: the file cannot be read; on access, a line of the utterance is invalid.
+
+    >>> from kaldi_compat.torch.data.ctm import Ctm
+    >>> Ctm("echo utt1 1 0.25 0.5 hello |")["utt1"]
+    (Word(word='hello', start=0.25, duration=0.5, confidence=None),)
     """
 
     def __init__(self, file: str | PathLike[str], access: Access | None = None) -> None:
@@ -65,16 +69,17 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         return len(self._lines)
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
-        text = line.decode("utf-8", "surrogateescape")
+        """Parse a line of the utterance ``key``. Raise FormatError for an invalid line."""
+        fields = line.decode("utf-8", "surrogateescape")
         try:
-            _, start, duration, word, *confidence = text.split()
+            _, start, duration, word, *confidence = fields.split()
             parsed = Word(word, float(start), float(duration), *map(float, confidence))
             if 0 <= parsed.duration < math.inf and math.isfinite(parsed.start):
                 return parsed
         except (ValueError, TypeError):
             pass
         raise FormatError(
-            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {text!r}",
+            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {fields!r}",
             file=self.name,
             key=key,
         )

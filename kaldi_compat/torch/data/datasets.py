@@ -92,6 +92,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return self._skipped.read(key, partial(self._make, key, location))
 
     def _make(self, key: str, location: str) -> Utterance:
+        """Return the utterance ``key`` with its targets. ``location`` is its entry in the script file."""
         return self._items.make(key, partial(self._read, key, location))
 
     @property
@@ -114,10 +115,11 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
+        """Read the input of the utterance ``key``. ``seed`` determines the random changes of the input."""
         raise NotImplementedError
 
     def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Read the lengths of the utterances, of the type ``type_of``, from a file of lines ``<key> <length>``."""
+        """Read the lengths of the utterances, of the type ``type_of``, from a file with lines ``<key> <length>``."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
@@ -435,6 +437,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: str) -> float:
+    """Parse the length of the utterance ``key``. Raise FormatError for an invalid length."""
     with suppress(ValueError):
         if 0 <= (length := type_of(text)) < math.inf:
             return length

@@ -11,7 +11,13 @@ Arguments = ParamSpec("Arguments")
 
 
 class InEachProcess(Generic[Value]):
-    """Callable that returns a value, such as a reader, which every process opens on first use and never pickles."""
+    """Callable that returns a value, such as a reader, which every process opens on first use and never pickles.
+
+    Args:
+        open_value: function that opens the value. It must be importable by name for spawned processes.
+        arguments: positional arguments of ``open_value``.
+        options: keyword arguments of ``open_value``.
+    """
 
     def __init__(
         self, open_value: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs

@@ -20,7 +20,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Items:
-    """Creates the items of a data set."""
+    """Factory of the items of a data set: reads, transforms and annotates utterances."""
 
     annotations: Annotations  # Targets of the utterances.
     seeds: Seeds  # Source of the seed of each utterance in each epoch.
@@ -34,7 +34,11 @@ class Items:
         check_functions(transform=self.transform)
 
     def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
-        """Return an utterance. The function ``read`` takes the seed of the utterance, and reads the input.
+        """Read the input of an utterance, and return the utterance with its targets.
+
+        Args:
+            key: key of the utterance.
+            read: function from the seed of the utterance to its input.
 
         Raises:
             KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned a value
@@ -45,9 +49,9 @@ class Items:
         with fork_seed(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _check_tensor(key, read(seed)), seed)
             if not len(utterance.input):
-                lacks = "samples" if utterance.input.ndim == 1 else "frames"
-                text = f"the utterance has no {lacks}"
-                raise KaldiCompatError(f"{key}: {text}: remove the utterance, or pass on_error='skip' to the data set")
+                unit = "samples" if utterance.input.ndim == 1 else "frames"
+                cause = f"the utterance has no {unit}"
+                raise KaldiCompatError(f"{key}: {cause}: remove the utterance, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:
@@ -55,7 +59,7 @@ class Items:
             return utterance
 
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
-        """Cut input, alignment and posteriors to the shortest of them, as Kaldi does with --length-tolerance.
+        """Cut input, alignment and posteriors to the same length, the shortest, as Kaldi does with --length-tolerance.
 
         Raises:
             KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
@@ -106,6 +110,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
+    """Return a tensor unchanged. Raise KaldiCompatError for another result of a function of the user."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value

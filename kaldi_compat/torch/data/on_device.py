@@ -24,13 +24,13 @@ class FeaturesOnDevice:
 
     Args:
         loader: batches of audio, such as a ``DataLoader`` of a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
-        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features and
-            their numbers of frames.
+        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features
+            ``(B, frames, dim)`` and their numbers of frames ``(B,)``.
         device: the device. ``feature`` and ``augment`` are moved to the device if they are modules.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
             :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`.
-        length_tolerance: maximum difference in frames between the lengths of features and targets. None does not
-            compare them. See :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
+        length_tolerance: maximum difference in frames between the lengths of features and targets. With None, the
+            lengths are not compared. See :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
         AudioError: the audio of a data set has another sampling rate than ``feature``.
@@ -92,7 +92,7 @@ class FeaturesOnDevice:
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut features and targets of each utterance to the shorter of the two lengths.
+    """Cut the features and targets of each utterance to the length of the shorter.
 
     Raises:
         KaldiCompatError: the lengths, ``batch.lengths`` and ``targets`` (B,), differ by more than ``tolerance`` frames.
@@ -102,13 +102,13 @@ def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):
         if max(lengths) > min(lengths) + tolerance:
             raise make_length_error(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
-    past = torch.arange(longest, device=frames.device) >= frames[:, None]
+    is_padding = torch.arange(longest, device=frames.device) >= frames[:, None]
     alignments, posteriors = batch.alignments, batch.posteriors
     if alignments is not None:
-        alignments = alignments[:, :longest].masked_fill(past, ALIGNMENT_PADDING)
+        alignments = alignments[:, :longest].masked_fill(is_padding, ALIGNMENT_PADDING)
     if posteriors is not None:
-        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(past[..., None], 0) for tensor in posteriors))
-    inputs = batch.inputs[:, :longest].masked_fill(past[..., None], 0.0)
+        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(is_padding[..., None], 0) for tensor in posteriors))
+    inputs = batch.inputs[:, :longest].masked_fill(is_padding[..., None], 0.0)
     return replace(
         batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames
     )

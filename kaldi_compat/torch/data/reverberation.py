@@ -84,11 +84,14 @@ class NoiseAndReverberation:
         return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
-        """Add a random noise and reverberation to audio, each with its probability, and return the audio.
+        """Add a random noise and random reverberation to audio, with the probabilities that the class describes.
 
         Args:
             audio: int16 tensor ``(samples,)``.
             sample_frequency: sampling rate of the audio in Hz.
+
+        Returns:
+            int16 tensor ``(samples,)``.
 
         Raises:
             AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.

@@ -37,7 +37,7 @@ _MAX_LENGTH_RATIO = 1e6
 
 
 class SamplerState(TypedDict):
-    """Position in an epoch, which can be written as JSON."""
+    """Position of a sampler in an epoch, which can be written as JSON."""
 
     epoch: int  # Number of the epoch, as for ``set_epoch``.
     batches: int  # Number of batches of the epoch that are done, from which the next iteration resumes.
@@ -189,7 +189,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
 
         Raises:
-            OptionError: the epoch has fewer batches.
+            OptionError: the epoch has fewer than ``batches`` batches.
         """
         done = self._num_returned if batches is None else self._check_num_batches(batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
@@ -211,14 +211,14 @@ class BucketBatchSampler(Sampler[list[int]]):
                 "this state was saved with different lengths, limits or ranks: resume with the same data set, sampler "
                 "and number of ranks, or start the epoch again"
             )
-        before = self._seed, self._epoch, self._plan
+        previous = self._seed, self._epoch, self._plan
         seed, epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
         self._seed, self._epoch = seed, epoch
         try:
             self._plan = self._plan_for_rank()
             batches = self._check_num_batches(batches)
         except OptionError:
-            self._seed, self._epoch, self._plan = before  # A refused state changes nothing.
+            self._seed, self._epoch, self._plan = previous  # A refused state changes nothing.
             raise
         self._resume_at = self._num_returned = batches
 
@@ -251,8 +251,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         batches, incomplete = self._cut_all(rng)
         if self._drop_last:
             complete = len(batches.starts) - incomplete
-            whole = complete - complete % self._world_size
-            batches = batches.take(np.sort(rng.permutation(complete)[:whole]) if self._shuffle else np.arange(whole))
+            usable = complete - complete % self._world_size
+            batches = batches.take(np.sort(rng.permutation(complete)[:usable]) if self._shuffle else np.arange(usable))
             if not len(batches.starts):
                 raise OptionError(
                     f"drop_last=True leaves no batches for world_size={self._world_size}, because the number of full "

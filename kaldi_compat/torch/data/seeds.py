@@ -18,7 +18,7 @@ class Seeds:
     """Seeds of the utterances of a data set in its current epoch.
 
     Args:
-        seed: the data set's seed.
+        seed: seed of the data set, from which the seeds of its utterances are derived.
 
     Raises:
         OptionError: the seed or an epoch is not a whole number or is negative.
@@ -39,9 +39,9 @@ class Seeds:
         self._epoch.fill_(check_whole_number("epoch", epoch))
 
     def derive(self, key: str) -> int:
-        """Derive the seed of an utterance, an integer of 63 bits."""
-        text = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
-        return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") >> 1
+        """Derive the seed of the utterance ``key`` in this epoch, an integer of 63 bits."""
+        identity = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
+        return int.from_bytes(blake2b(identity, digest_size=8).digest(), "little") >> 1
 
 
 @contextmanager

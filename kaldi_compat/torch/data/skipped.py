@@ -66,6 +66,7 @@ class Skipped:
 
 
 def _remove(file: str, process: int) -> None:
+    """Remove a file if this process has the number ``process``, because forked processes call this as well."""
     if os.getpid() == process:
         with suppress(OSError):
             os.remove(file)

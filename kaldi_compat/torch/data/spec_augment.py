@@ -83,12 +83,12 @@ class SpecAugment(nn.Module):
         """Mask and warp features. In evaluation mode, return the features unchanged.
 
         Args:
-            features: ``(frames, dim)`` or ``(B, frames, dim)``.
-            lengths: ``(B,)``: number of frames of each utterance; None if there is no padding.
+            features: features of one utterance ``(frames, dim)``, or a batch ``(B, frames, dim)``.
+            lengths: number of frames of each utterance, ``(B,)``; None if there is no padding.
             generator: source of the random numbers; torch's global generator on the CPU if None.
 
         Returns:
-            Features of the same shape.
+            Features of the shape of the input.
 
         Raises:
             FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
@@ -124,7 +124,7 @@ class SpecAugment(nn.Module):
         return torch.where(masked & real, fill, batch).view_as(features)
 
     def _draw_numbers(self, rows: int, generator: torch.Generator | None) -> Tensor:
-        """Draw two uniform numbers for the warp and for each mask: ``(rows, 1 + masks, 2)``."""
+        """Draw two uniform numbers for the warp and two for each mask, ``(rows, 1 + masks, 2)``."""
         if not isinstance(generator, torch.Generator | None):
             raise make_generator_error(generator, TORCH_GENERATOR)
         shape = rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
@@ -174,9 +174,9 @@ def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> 
     moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
     # Double precision, because float32 would round the last of many frames to a different frame.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
-    before = frame * center / moved.clamp(min=1)
-    after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
-    source = torch.where(frame < moved, before, after)
+    source_before = frame * center / moved.clamp(min=1)
+    source_after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
+    source = torch.where(frame < moved, source_before, source_after)
     source = torch.where((frame < frames) & (shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)

@@ -83,11 +83,12 @@ def choose_engine(
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> Engine:
-    """Return the engine that computes these samples: "exact", "torch" or "triton".
+    """Choose the engine that computes the features of samples: "exact", "torch" or "triton".
 
     Args:
         module: the feature. Its attribute ``engine`` requests an engine.
-        samples, lengths: input of the feature.
+        samples: audio, shape (T,) or (B, T).
+        lengths: number of valid samples of each row, shape (B,); None if all are valid.
         tracing: recorders of the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 

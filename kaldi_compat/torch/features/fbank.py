@@ -60,7 +60,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank with these settings; the arguments are as for :meth:`from_feature_extractor`."""
+        """Return the filter bank with the settings ``settings`` and the changed options ``changes``."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
         fbank._trust_scale()  # The extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
@@ -75,8 +75,8 @@ class Fbank(FbankConstructor, MelFeature):
         """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes.
 
         Args:
-            spectrum: (..., fft_bins, 2): real and imaginary parts.
-            filter_bank: mel weights for VTLN; None for the weights of the module.
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
+            filter_bank: mel weights for VTLN, shape (..., fft_bins, num_mel_bins); None for the weights of the module.
         """
         powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         return self._apply_filter_bank(powers if self.options.use_power else power(powers, 0.5), filter_bank)
@@ -85,8 +85,11 @@ class Fbank(FbankConstructor, MelFeature):
         """Compute the logs of the mel energies, and add the column of the log energy if there is one.
 
         Args:
-            energies: (..., num_mel_bins).
-            log_energy: (...): log energies of the frames; None without ``use_energy``.
+            energies: mel energies, shape (..., num_mel_bins).
+            log_energy: log energies of the frames, shape (...); None without ``use_energy``.
+
+        Returns:
+            Features of shape (..., dim).
         """
         options = self.options
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies

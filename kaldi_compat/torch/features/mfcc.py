@@ -45,11 +45,12 @@ class Mfcc(MfccConstructor, MelFeature):
         """Compute the liftered DCT of the log mel energies.
 
         Args:
-            energies: (..., num_mel_bins).
-            log_energy: (...): log energies of the frames, which replace C0; None to keep C0.
+            energies: mel energies, shape (..., num_mel_bins).
+            log_energy: log energies of the frames, shape (...), which replace C0; None to keep C0.
 
         Returns:
-            (..., num_ceps). ``htk_compat`` places C0 or the energy in the last column instead of the first.
+            Cepstra of shape (..., num_ceps). With ``htk_compat``, C0 or the energy is in the last column instead of the
+            first.
         """
         options = self.options
         cepstra = matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))

@@ -31,7 +31,9 @@ from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStrea
 
 
 class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
-    """Low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
+    """Concatenation of neighboring frames at a lower frame rate.
+
+    See :func:`~kaldi_compat.functional.stacking.low_frame_rate`.
 
     >>> import torch
     >>> from kaldi_compat import LowFrameRate
@@ -51,7 +53,9 @@ class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
 
 
 class StackFrames(constructors.StackFramesConstructor, PostProcessing):
-    """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`). Lengths count complete stacks only.
+    """Concatenation of consecutive frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
+
+    Returned lengths count complete stacks only.
 
     >>> import torch
     >>> from kaldi_compat import StackFrames
@@ -69,10 +73,10 @@ class StackFrames(constructors.StackFramesConstructor, PostProcessing):
 
 
 class PadFrames(constructors.PadFramesConstructor, PostProcessing):
-    """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`).
+    """Padding or cutting of features to a fixed number of frames.
 
-    All frames after an utterance, including the padding of the batch, have the value ``value``. The returned lengths
-    count the padding.
+    See :func:`~kaldi_compat.functional.stacking.pad_frames`. All frames after an utterance, including the
+    padding of the batch, have the value ``value``. The returned lengths count the padding.
 
     >>> import torch
     >>> from kaldi_compat import PadFrames
@@ -205,6 +209,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
             self._set_statistics(statistics)
 
     def _set_statistics(self, statistics: Any) -> None:
+        """Set the shift and scale of each column from statistics, or from the options if ``statistics`` is None."""
         if statistics is None:
             statistics = Statistics.of_numbers(self.options)
         elif self.options != GlobalCmvnOptions():

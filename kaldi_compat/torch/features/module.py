@@ -55,7 +55,7 @@ def eager_with_old_compilers(forward: Function) -> Function:
 
 
 class FeatureModule(nn.Module):
-    """Base class of all modules. Refuses ONNX export by tracing with a one-line error."""
+    """Base class of all modules of this package. It refuses ONNX export by tracing with a one-line error."""
 
     def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
         """Run :meth:`forward` under a tracer, or raise :class:`FeatureError` if the tracer exports to ONNX."""
@@ -102,6 +102,9 @@ class ConfiguredModule(FeatureModule):
         Args:
             slots: number of utterances that the stream processes at the same time.
 
+        Returns:
+            A :class:`~kaldi_compat.torch.streaming.base.Stream`.
+
         Raises:
             OptionError: the module needs whole utterances.
         """
@@ -128,9 +131,9 @@ class ConfiguredModule(FeatureModule):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # If a model is moved to half precision, its features are still computed in single precision.
-        before = dict(self.named_buffers(recurse=False))
+        buffers = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, value in before.items():
+        for name, value in buffers.items():
             moved = getattr(self, name)
             if moved.dtype in (torch.float16, torch.bfloat16):
                 setattr(self, name, value.to(moved.device))

@@ -68,8 +68,8 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             lengths: number of valid samples in each row of (B, T), a tensor or a list.
 
         Returns:
-            (frames, 2) or (B, frames, 2). With ``lengths``, also the number of frames of each row, shape (B,); the
-            frames after it are zero. For a list, a list of features.
+            NCCF and pitch, of shape (frames, 2) or (B, frames, 2). With ``lengths``, also the number of frames of each
+            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, are not finite or too loud (which is checked on a CPU
@@ -82,10 +82,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             return self._track_list([self._check_samples(utterance) for utterance in utterances])
         samples = self._check_samples(samples)
         lengths = check_lengths(lengths, samples, -1, AudioError)
-        alone = samples.dim() == 1
-        batch = samples[None] if alone else samples
-        features, frames = self._track_batch(batch, lengths[None] if alone and lengths is not None else lengths)
-        if alone:
+        is_single = samples.dim() == 1
+        batch = samples[None] if is_single else samples
+        features, frames = self._track_batch(batch, lengths[None] if is_single and lengths is not None else lengths)
+        if is_single:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
 
@@ -116,7 +116,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
     def _get_tables(self) -> PitchTables:
-        """Return the tables on the module's device."""
+        """Return the tables of the pitch tracker on the module's device."""
         return PitchTables(*(getattr(self, name) for name in PitchTables._fields))
 
     def _runs_in_torch(self, samples: Tensor) -> bool:
@@ -199,14 +199,14 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         """Process the output of :class:`Pitch`.
 
         Args:
-            features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
+            features: NCCF and pitch in Hz: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
             lengths: number of valid frames in each row of (B, frames, 2), a tensor or a list.
             generator: source of the noise of ``delta_pitch_noise_stddev``: a ``torch.Generator``, torch's global
                 generator if None, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own noise.
 
         Returns:
-            (frames + delay, dim) or (B, frames + delay, dim). With ``lengths``, also the number of frames of each row,
-            (B,); the frames after it are zero. For a list, a list of features.
+            Features of shape (frames + delay, dim) or (B, frames + delay, dim). With ``lengths``, also the number of
+            frames of each row, shape (B,). The frames after this number are zero. For a list, a list of features.
 
         Raises:
             FeatureError: the features have a wrong shape, a pitch is not positive, or the lengths do not match.

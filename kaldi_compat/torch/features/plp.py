@@ -57,8 +57,11 @@ class Plp(PlpConstructor, MelFeature):
         """Compute the loudness of the mel bins, fit an all-pole model to it, and compute the cepstra of the model.
 
         Args:
-            energies: (..., num_mel_bins).
-            log_energy: (...): log energies of the frames, which replace C0; None without ``use_energy``.
+            energies: mel energies, shape (..., num_mel_bins).
+            log_energy: log energies of the frames, shape (...), which replace C0; None without ``use_energy``.
+
+        Returns:
+            Cepstra of shape (..., num_ceps).
         """
         options = self.options
         loudness = power(energies, options.compress_factor)

@@ -52,7 +52,7 @@ from kaldi_compat.torch.streaming.stacking import FrameStream
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
-    """Base class of modules that transform features."""
+    """Base class of modules that compute new features from features, such as deltas or normalization."""
 
     _function: ClassVar[Callable[..., Any]]  # Function of features, options and lengths, which processes the features.
     # True for a module that sums over frames. NumPy and torch sum in different orders, so NumPy processes float32
@@ -66,10 +66,11 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
     def _process(self, features: Any, lengths: Any) -> Any:
         """Process features ``(..., frames, dim)``, a tensor or an array.
 
-        Subclasses without a ``_function`` override this.
+        Subclasses without a ``_function`` override this method.
 
         Returns:
-            Features; with lengths, also the numbers of frames if they depend on the content of the features.
+            Features ``(..., new_frames, new_dim)``. With lengths, also the number of frames of each row ``(B,)``, if
+            this number depends on the content of the features.
         """
         return self._function(features, self.options, lengths=lengths)
 
@@ -79,7 +80,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
     def _compute_lengths(self, lengths: Tensor) -> Tensor:
-        """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input; the same unless overridden."""
+        """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input. By default, they are equal."""
         return lengths
 
     @eager_with_old_compilers
@@ -88,8 +89,8 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 
         Args:
             features: ``(frames, dim)``, ``(B, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
-            lengths: ``(B,)``: number of frames of each row, a tensor or a list. The frames after a row's length are
-                ignored, and are zero in the result.
+            lengths: number of frames of each row of ``(B, frames, dim)``, a tensor ``(B,)`` or a list. The frames after
+                a row's length are ignored, and are zero in the result.
 
         Returns:
             Features ``(frames, new_dim)`` or ``(B, frames, new_dim)``. With ``lengths``, also the number of frames of
@@ -231,10 +232,10 @@ class _WithStatistics(PostProcessing):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
         # The statistics are large sums, so they stay in double precision if the model is moved to a different
         # precision.
-        before = self.statistics
+        statistics = self.statistics
         super()._apply(fn, recurse)
-        if before is not None and self.statistics is not None:
-            self.statistics = before.to(self.statistics.device)
+        if statistics is not None and self.statistics is not None:
+            self.statistics = statistics.to(self.statistics.device)
         return self
 
 
@@ -273,6 +274,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
+        """Set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

@@ -23,16 +23,19 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
     """Resample audio (Kaldi: LinearResample, flushed).
 
     Args:
-        samples: floating point, (..., T); silence is assumed before and after the audio.
+        samples: floating-point audio of shape (..., T). Silence is assumed before and after the audio.
         rate_in, rate_out: sampling rates in Hz.
         cutoff: cutoff frequency of the low-pass filter in Hz, at most half of either rate.
         num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
 
     Returns:
-        (..., ceil(T * rate_out / rate_in)), of the data type of ``samples``.
+        Audio of shape (..., ceil(T * rate_out / rate_in)), with the data type of ``samples``.
 
     Raises:
         OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
+
+    >>> resample_linearly(torch.ones(16000), 16000, 8000, cutoff=3960.0, num_zeros=6).shape
+    torch.Size([8000])
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
@@ -45,11 +48,11 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
     """Resample audio as Kaldi's programs do (ResampleWaveform).
 
     Args:
-        samples: (..., T); integers are converted to float32.
+        samples: audio of shape (..., T). Integers are converted to float32.
         rate_in, rate_out: sampling rates in Hz, whole numbers.
 
     Returns:
-        (..., ceil(T * rate_out / rate_in)).
+        Audio of shape (..., ceil(T * rate_out / rate_in)).
 
     Raises:
         OptionError: a rate is not a positive whole number, or the filters would be too large.

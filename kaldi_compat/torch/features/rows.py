@@ -22,14 +22,14 @@ def compute_row(
 
     Args:
         module: the feature, with ``snip_edges``.
-        samples: (length,), the row on the device of the module.
-        first_frames: (utterances,), index on the grid of each utterance's first frame.
-        frames: number of frames of the grid.
+        samples: audio of the row, shape (length,), on the device of the module.
+        first_frames: index of the first frame of each utterance among the frames of the row, shape (utterances,).
+        frames: number of frames of the row.
         warps: VTLN factor of each utterance.
         noise: source of the dithering noise of the frames, a dataclass whose ``start`` is the first frame.
 
     Returns:
-        (frames, dim), and True if the Triton kernels computed them.
+        Features of shape (frames, dim), and True if the Triton kernels computed them.
     """
     if choose_engine(module, samples, None, vtln_warp=warps, generator=noise) == "triton":
         from kaldi_compat.torch.kernels.launch import Spans, launch_row

@@ -22,8 +22,9 @@ def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0
     """Return the module that ``torch.jit.script`` compiles in place of a module.
 
     Args:
-        module: takes ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their lengths.
-        example: an input that the module accepts, of two rows.
+        module: module that takes a batch ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their
+            lengths.
+        example: a valid input of the module with two rows, shape ``(2, time, ...)``.
         int16_scale: factor on int16 samples, because tracing records floating-point samples only.
 
     Returns:
@@ -46,7 +47,7 @@ def _is_root() -> bool:
 class ScriptableTwin(nn.Module):
     """Twin of a module for TorchScript, which holds the traced operations on examples in float32 and float64.
 
-    ``torch.jit.script`` replaces the module by its twin; outside of TorchScript the twin calls the module. For the
+    ``torch.jit.script`` replaces the module with its twin; outside of TorchScript the twin calls the module. For the
     arguments, see :func:`make_scriptable`.
     """
 
@@ -115,7 +116,7 @@ class ScriptableTwin(nn.Module):
 
 
 class _Root(nn.Module):
-    """Twin of a module that ``torch.jit.script`` is called with. TorchScript ignores overloads of this module."""
+    """Twin of the module that is passed to ``torch.jit.script``. TorchScript ignores overloads of this module."""
 
     def __init__(self, twin: ScriptableTwin) -> None:
         super().__init__()
@@ -156,7 +157,7 @@ def _follow_device(graph: Any) -> None:
 
 
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
-    """Replace the constant devices in a block of a graph by ``device``, and move constant tensors to it."""
+    """Replace the constant devices in a block of a graph with ``device``, and move constant tensors to it."""
     for node in list(block.nodes()):
         for inner in node.blocks():
             _replace_devices(graph, inner, device)

@@ -89,7 +89,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             self._register_constant("dft_rest", remainder)
 
     def setup(self) -> None:
-        """Compute the constants of the options. A subclass that adds constants calls this method first.
+        """Compute the constants that depend on the options. A subclass that adds constants calls this method first.
 
         Raises:
             OptionError: the FFT has an odd number of points.
@@ -121,16 +121,27 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return None
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute energies (..., bands) from spectra (..., fft_bins, 2), the first step of a feature.
+        """Compute energies from spectra, the first step of a feature.
 
         Args:
-            spectrum: real and imaginary parts of the spectra, which may be overwritten.
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2), which may be overwritten.
             filter_bank: weights for VTLN; None for the weights of the module, ``_get_filter_bank(1.0)``.
+
+        Returns:
+            Energies of shape (..., bands).
         """
         raise NotImplementedError
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute features (..., dim) from energies (..., bands) and log energies of frames (...), the second step."""
+        """Compute features from energies, the second step of a feature.
+
+        Args:
+            energies: result of :meth:`energies`, shape (..., bands).
+            log_energy: log energies of the frames, shape (...); None if the options do not require the energy.
+
+        Returns:
+            Features of shape (..., dim).
+        """
         raise NotImplementedError
 
     def _make_example(self) -> Tensor:
@@ -164,8 +175,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
 
         Returns:
-            (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each row, shape (B,); the
-            frames after it are zero. For a list, a list of features.
+            Features of shape (frames, dim) or (B, frames, dim). With ``lengths``, also the number of frames of each
+            row, shape (B,). The frames after this number are zero. For a list of utterances, a list of features.
 
         Raises:
             AudioError: the samples have a wrong shape or type, a wave has a different sampling rate, or lengths or VTLN
@@ -185,8 +196,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Compute the features (..., dim) of frames of audio. The features of a frame depend on no other frame.
 
         Args:
-            frames: samples on Kaldi's scale, (..., window_size).
-            noise: standard normal noise of the same shape, which ``options.dither`` scales; None for no noise.
+            frames: samples on Kaldi's scale, shape (..., window_size).
+            noise: standard normal noise of the shape of ``frames``, which ``options.dither`` scales; None for no noise.
             filter_bank: mel weights (..., fft_bins, num_mel_bins) for VTLN; None for the weights of the module.
         """
         options, energy = self.options, None
@@ -210,6 +221,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return make_plan(self.options, accurate_fft=self._has_accurate_fft) if is_exact(self) else None
 
     def _count_frames(self, num_samples: Any) -> Any:
+        """Return the number of frames of ``num_samples`` samples, an int, or a tensor or array of integers."""
         return count_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
@@ -247,6 +259,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return [torch.from_numpy(utterance) for utterance in features]
 
     def _compute_in_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
+        """Compute the features of checked audio like :meth:`_compute`, with torch's operations."""
         samples, lengths, warps, recorded = audio
         if samples.is_meta != self.window.is_meta:
             raise AudioError(
@@ -333,6 +346,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
 
 def _to_array(samples: Tensor) -> Any:
+    """Convert audio to an int16 or float32 array on the CPU."""
     return (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
 
 
@@ -364,6 +378,7 @@ class MelFeature(SpectralFeature):
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
+        """Set the filter bank of the module to the filter bank for a VTLN factor."""
         filled, self._groups = group_bands(self._compute_mel_weights(vtln_warp).numpy())
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 

@@ -41,8 +41,11 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         """Compute the power spectrum. With ``return_raw_fft``, arrange the numbers of the FFT in Kaldi's order.
 
         Args:
-            spectrum: (..., fft_bins, 2): real and imaginary parts.
+            spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
             filter_bank: not used.
+
+        Returns:
+            Powers, or the numbers of the FFT, of shape (..., columns).
         """
         if not self.options.return_raw_fft:
             return power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
@@ -54,8 +57,11 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         """Compute log powers, with the log energy in the first column. The numbers of a raw FFT are not changed.
 
         Args:
-            energies: (..., fft_bins): powers, or the numbers of a raw FFT.
-            log_energy: (...): log energies of the frames; None for a raw FFT.
+            energies: powers, or the numbers of a raw FFT, shape (..., columns).
+            log_energy: log energies of the frames, shape (...); None for a raw FFT.
+
+        Returns:
+            Features of shape (..., columns).
         """
         if log_energy is None:
             return energies

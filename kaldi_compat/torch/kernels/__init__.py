@@ -115,6 +115,7 @@ def explain_why_disabled(values: Tensor) -> str:
 
 
 def _count_frames(module: Feature, samples: Tensor) -> int:
+    """Return the number of frames in a row of samples (..., T)."""
     return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
@@ -129,8 +130,8 @@ def compute_features(
 
     Args:
         module: the feature.
-        samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: (B,): number of samples in each row, on the same device or on the CPU; None for T. Numbers above T
+        samples: audio (T,) or (B, T), int16 or float32 on a GPU.
+        lengths: number of samples in each row, (B,), on the same device or on the CPU; None for T. Numbers above T
             count as T.
         vtln_warp: a VTLN factor, or a sequence with a factor for each row.
         generator: source of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's noise,
@@ -324,6 +325,7 @@ def compiling_alone(kind: object) -> Iterator[None]:
 
 
 def _lock(file: int) -> None:
+    """Wait until this process holds the lock of an open file. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl.

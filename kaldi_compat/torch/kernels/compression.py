@@ -45,10 +45,10 @@ class CompressedMatrices(NamedTuple):
     """Compressed matrices of one format.
 
     Attributes:
-        members: (matrices,): indices of the matrices.
+        members: indices of the matrices, (matrices,).
         columns: number of columns.
         kind: format: CM, CM2 or CM3.
-        counts: (matrices,): number of rows of each matrix.
+        counts: number of rows of each matrix, (matrices,).
         tensors: minima and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes,
             uint8 or int16.
     """
@@ -97,7 +97,7 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
-        places: (matrices, 2): first row and number of rows (at least 1) of each matrix.
+        places: first row and number of rows (at least 1) of each matrix, (matrices, 2).
         method: compression method.
 
     Returns:
@@ -157,6 +157,7 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
 
 
 def _tile(frames: int) -> dict[str, Any]:
+    """Return the compile-time options of a kernel that reads ``frames`` frames at a time."""
     # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
@@ -232,6 +233,7 @@ def _test_compression(device: torch.device) -> str:
 
 
 def _encode_matrix(matrix: Array, method: CompressionMethod) -> bytes:
+    """Return the bytes of a matrix (rows, columns) that the codec compresses on the CPU."""
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

@@ -105,7 +105,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 
     Args:
         module: the feature, with ``snip_edges``.
-        row: (T,), int16 or float32 on a GPU.
+        row: audio of the row, (T,), int16 or float32 on a GPU.
         spans: VTLN factors of the frames.
         generator: source of the dithering noise.
     """
@@ -263,6 +263,7 @@ def count_resident_programs(capability: tuple[int, int], points: int) -> int:
 
 @functools.cache
 def _choose_registers(device: torch.device, points: int) -> int:
+    """Return the number of registers of a lane for an FFT of ``points`` points on a device."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
     return REGISTERS.get(capability, USUAL_REGISTERS[points])
 
@@ -285,7 +286,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     """Convert dense filter banks to band filters.
 
     Args:
-        weights: (banks, fft_bins, bands).
+        weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
         least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
 
@@ -305,9 +306,9 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
-        own = slice(group * GROUP, (group + 1) * GROUP)
-        bins = first[:, None, own] + np.arange(4 * (stop - begin))[:, None]
-        values = np.take_along_axis(dense[:, :, own], bins, 1)
+        group_bands = slice(group * GROUP, (group + 1) * GROUP)
+        bins = first[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
+        values = np.take_along_axis(dense[:, :, group_bands], bins, 1)
         chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
     arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
     return BandFilters(*map(torch.from_numpy, arrays))
@@ -322,6 +323,7 @@ def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequen
 
 @functools.lru_cache(maxsize=256)
 def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
+    """Return the filter bank of a class of features for one VTLN factor, on a device."""
     return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
 
 
@@ -369,6 +371,7 @@ class FilterTable:
 
 @functools.lru_cache(maxsize=32)
 def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
+    """Return the table of filter banks that all calls with the same feature, options and device share."""
     return FilterTable(kind, options, device)
 
 

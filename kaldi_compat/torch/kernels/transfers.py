@@ -18,7 +18,8 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
     """Return a tensor on the host whose values are undefined.
 
     Args:
-        shape, dtype: shape and data type of the tensor.
+        shape: shape of the tensor.
+        dtype: data type of the tensor.
         pinned: True to use pinned memory, or pageable memory if no pinned memory is left.
     """
     if not isinstance(dtype, torch.dtype):
@@ -32,7 +33,7 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
 
 
 class Transfers:
-    """Copies tensors to and from a GPU in separate CUDA streams. If the device is a CPU, tensors are not copied.
+    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, tensors are not copied.
 
     Attributes:
         device: the device.
@@ -122,6 +123,7 @@ def release_memory() -> None:
 
 
 def _join_pieces(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
+    """Join pieces to a tensor (length,) on a device. For the pieces, see :meth:`Transfers.send_pieces`."""
     assembled = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
     for start, piece in pieces:
         assembled[start : start + len(piece)].copy_(piece, non_blocking=True)

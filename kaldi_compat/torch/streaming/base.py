@@ -32,9 +32,12 @@ ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 def refuse_export_of_stream(chunk: Tensor) -> None:
-    """Raise an OptionError while a call of a stream is exported or traced.
+    """Raise an OptionError if the call of a stream is being exported or traced.
 
     The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
+
+    Args:
+        chunk: the tensor that the stream is called with.
     """
     refuse_export(
         chunk,
@@ -44,7 +47,7 @@ def refuse_export_of_stream(chunk: Tensor) -> None:
 
 
 class Configured(Protocol[Options_co]):
-    """Part of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
+    """Attributes of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
 
     @property
     def options(self) -> Options_co: ...
@@ -137,18 +140,18 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             check_plain(chunk, AudioError)
         else:
             check_samples(chunk)
-        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
-        batch = chunk.unsqueeze(0) if alone else chunk
+        is_single = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if is_single else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
             raise AudioError(
                 f"a chunk for {self.slots} slot{'s' * (self.slots != 1)} must have the shape "
                 f"({self.slots}, T{', dim' * self.item_axes}), not {tuple(chunk.shape)}; only a chunk for one slot may "
                 "leave out the first axis"
             )
-        self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
+        self._is_batched, self._item_shape = not is_single, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
         frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
-        return frames[0] if alone else (frames, torch.from_numpy(counts))
+        return frames[0] if is_single else (frames, torch.from_numpy(counts))
 
     if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take
@@ -177,7 +180,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
 
 class WindowStream(WindowFlow, Stream[Options]):
-    """Base class of streams whose frames depend on windows of items. A frame is decided once its window is complete."""
+    """Base class of streams whose frames depend on a window of samples or frames.
+
+    A frame is decided when its window is complete.
+    """
 
     history: History
 
@@ -186,9 +192,11 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.done: Counts = np.zeros(self.slots, np.int64)
 
     def _count_frames(self, end: Counts) -> Counts:
+        """Return the number of output frames (slots,) for ``end`` (slots,) samples or frames of input."""
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
+        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, padded with zeros: (slots, n, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():
@@ -251,6 +259,7 @@ class StreamChain(ChainCall):
             return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
     def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+        """Pass the result of the first stream through the other streams, and return the result of the last stream."""
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
         return result

@@ -147,6 +147,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
+        """Return the number of output frames (slots,) for numbers of processed input frames (slots,)."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
@@ -211,7 +212,7 @@ class Tracker:
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
-        alone = PitchFrames(
+        new_frames = PitchFrames(
             signal=signal,
             starts=np.zeros(1, np.int64),
             lengths=np.array([len(signal)]),
@@ -223,7 +224,7 @@ class Tracker:
             groups=np.zeros(count, np.uint8),  # 0 means groups of four rows: the number of later frames is unknown.
             ready=np.array([count]),
         )
-        self._paths.extend(alone, 0, count, [len(self._paths) + count])
+        self._paths.extend(new_frames, 0, count, [len(self._paths) + count])
         self._frames = frames
 
     def _compute_variance(self, end: int) -> float:
@@ -242,7 +243,7 @@ class Tracker:
 
 
 class Resampler:
-    """Resamples audio in chunks for the tracker. The result does not depend on the division into chunks."""
+    """Resampler of audio in chunks for the tracker. The result does not depend on the division into chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants

@@ -221,8 +221,8 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
         Call this method between utterances.
         """
-        stays = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
-        self._seen = self._speaker = self._speaker * stays.to(self._speaker)[:, None, None]
+        is_kept = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
+        self._seen = self._speaker = self._speaker * is_kept.to(self._speaker)[:, None, None]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)

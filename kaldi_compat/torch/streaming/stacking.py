@@ -16,7 +16,9 @@ from kaldi_compat.torch.streaming.history import Counts, Flags
 
 
 class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
-    """Stream of low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
+    """Stream that concatenates neighboring frames at a lower frame rate.
+
+    See :func:`~kaldi_compat.functional.stacking.low_frame_rate`.
 
     Args:
         module: :class:`~kaldi_compat.LowFrameRate`.
@@ -57,7 +59,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
 
 
 class StackFramesStream(WindowStream[StackFramesOptions]):
-    """Stream of stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
+    """Stream that concatenates consecutive frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
 
     Args:
         module: :class:`~kaldi_compat.StackFrames`.
@@ -109,7 +111,7 @@ class FrameStream(Stream[Any]):
         """Do nothing, because the stream stores no frames."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        whole = bool((lengths == chunk.shape[1]).all())
+        is_full = bool((lengths == chunk.shape[1]).all())
         computed = self.module(chunk)
-        counts = None if whole else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
+        counts = None if is_full else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
         return zero_past(computed, counts), lengths

@@ -17,11 +17,11 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     """Subtract the mean of each column from the features of each utterance, without waiting for the device.
 
     Args:
-        features: (frames, dim): frames of the utterances. Frames between utterances belong to no utterance.
-        places: (utterances, 2): first frame and number of frames of each utterance, in increasing order.
+        features: frames of all utterances, shape (frames, dim). Frames between utterances belong to no utterance.
+        places: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
 
     Returns:
-        (frames, dim). Frames outside of the utterances are undefined.
+        Features of shape (frames, dim). Frames outside of the utterances are undefined.
 
     >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), np.array([[0, 2], [2, 1]])).tolist()
     [[-1.0], [1.0], [0.0]]

@@ -15,7 +15,7 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """Compute linear prediction coefficients from autocorrelation, by Durbin's recursion.
 
     Args:
-        autocorrelation: lags 0 to n, shape (..., n + 1).
+        autocorrelation: autocorrelation at lags 0 to n, shape (..., n + 1).
 
     Returns:
         The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
@@ -35,7 +35,14 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute cepstra 1 to n of an all-pole model from its prediction coefficients: (..., n) -> (..., n)."""
+    """Compute the cepstrum of an all-pole model.
+
+    Args:
+        coefficients: prediction coefficients, as from :func:`levinson_durbin`, shape (..., n).
+
+    Returns:
+        Cepstral coefficients 1 to n, shape (..., n).
+    """
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
@@ -48,17 +55,17 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Replace C0 by the log energy if there is one, and move C0 or the energy to the last column for HTK's order.
+    """Replace C0 with the log energy, if passed, and move the result to the last column for HTK's order.
 
     Args:
-        cepstra: (..., num_ceps).
-        log_energy: (...), or None to keep C0.
+        cepstra: cepstra with C0 in the first column, shape (..., num_ceps).
+        log_energy: log energies of the frames, shape (...); None to keep C0.
         energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.
         scale_of_c0: factor on C0 if there is no log energy.
 
     Returns:
-        (..., num_ceps).
+        Cepstra of shape (..., num_ceps).
     """
     if log_energy is None:
         first = cepstra[..., :1] * scale_of_c0

@@ -16,12 +16,12 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
     """Compute the DFT of zero-padded frames.
 
     Args:
-        frames: (..., size).
-        points: points of the DFT, an even number.
+        frames: frames of samples, shape (..., size).
+        points: number of points of the DFT, which must be even.
         matrix: the result of :func:`make_dft_matrix`, moved to the device of the frames; None for the FFT.
 
     Returns:
-        Real and imaginary parts (..., points // 2 + 1, 2).
+        Real and imaginary parts of the spectra, shape (..., points // 2 + 1, 2).
     """
     if matrix is not None:
         rounded, remainder = matrix
@@ -42,8 +42,8 @@ def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     The second matrix is the rounding error of the first. Both are float32, for devices without float64.
 
     Args:
-        size: samples in a frame.
-        points: points of the DFT, at least ``size``.
+        size: number of samples in a frame.
+        points: number of points of the DFT, at least ``size``.
 
     Returns:
         Two matrices (size, 2 * (points // 2 + 1)). The columns alternate between real and imaginary parts, from the

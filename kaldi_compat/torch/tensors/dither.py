@@ -26,7 +26,7 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> Seeds:
-    """Return a function from a number of frames to their noise states, for the exact engine."""
+    """Return a function that draws the noise states of a number of frames, for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
@@ -63,7 +63,7 @@ def draw_frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseS
         source: source of the states.
 
     Returns:
-        int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
+        States, int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
     """
     draw = get_frame_seeds(source, TORCH_GENERATOR)
     seeds = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
@@ -98,10 +98,10 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
 
     Args:
         seeds: ``rand_r()`` states, int32 of any shape (...): see :meth:`kaldi_compat.KaldiRandom.frame_seeds`.
-        num_samples: samples in a frame.
+        num_samples: number of samples in a frame.
 
     Returns:
-        Float32 of shape (..., num_samples).
+        Noise, float32 of shape (..., num_samples).
 
     >>> import torch
     >>> from kaldi_compat import KaldiRandom

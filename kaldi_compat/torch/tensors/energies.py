@@ -35,10 +35,11 @@ def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
     """Split a filter bank, which is mostly zeros, into a few small, dense matrices of neighboring bands.
 
     Args:
-        weights: ``(fft_bins, num_mel_bins)``.
+        weights: dense filter bank, shape ``(fft_bins, num_mel_bins)``.
 
     Returns:
-        The weights, padded with zero bands to whole groups; and the FFT bins and bands of the matrix of each group.
+        The weights ``(fft_bins, bands)``, where bands of zeros complete the last group; and for each group, the slices
+        of FFT bins and of bands that its matrix covers.
     """
     fft_bins, num_bins = weights.shape
     filled = np.zeros((fft_bins, -(-num_bins // GROUP) * GROUP), F32)
@@ -52,9 +53,18 @@ def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
 
 
 def sum_mel_bands(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
-    """Compute mel energies (..., num_bins) of power spectra (..., fft_bins) with the result of :func:`group_bands`.
+    """Compute mel energies from power spectra.
 
     The groups are multiplied separately unless the operations are recorded, or would lose precision (TF32, autocast).
+
+    Args:
+        power: power spectra, shape (..., fft_bins).
+        filled: padded weights, the first result of :func:`group_bands`.
+        groups: slices of the groups, the second result of :func:`group_bands`.
+        num_bins: number of mel bins.
+
+    Returns:
+        Mel energies of shape (..., num_bins).
     """
     if is_traced_or_differentiated(power) or not keeps_precision(power):
         return matmul(power, filled[:, :num_bins])
@@ -62,5 +72,5 @@ def sum_mel_bands(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice
 
 
 def floor_energy(log_energy: Tensor, energy_floor: float) -> Tensor:
-    """Replace log energies (...,) below the log of ``energy_floor`` by this log. A floor of 0 changes nothing."""
+    """Raise log energies (...) to at least the log of ``energy_floor``. A floor of 0 changes nothing."""
     return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

@@ -17,10 +17,10 @@ Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
 
 def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
-    """Return the number of frames of ``num_samples`` samples (Kaldi: NumFrames, with flush).
+    """Return the number of frames of audio (Kaldi: NumFrames, with flush).
 
     Args:
-        num_samples: an int, or an integer tensor or array of any shape.
+        num_samples: number of samples: an int, or an integer tensor or array of any shape.
         size, shift: length of a frame and distance between the starts of frames, in samples.
         snip_edges: True counts frames that lie entirely within the audio. False counts one frame for every ``shift``
             samples, rounded to the nearest number.
@@ -40,9 +40,13 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
 
 
 def reflect_indices(index: Places, length: Tensor | int) -> Places:
-    """Map indices to 0 to length - 1 by repeated reflection at both ends.
+    """Map indices of samples to the range 0 to ``length - 1`` by repeated reflection at both ends.
 
     The samples at the ends are repeated: index -1 becomes 0, and index ``length`` becomes ``length - 1``.
+
+    Args:
+        index: integers of any shape.
+        length: number of samples, which broadcasts to the shape of ``index``.
 
     >>> reflect_indices(torch.arange(-3, 7), 2)
     tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
@@ -69,8 +73,9 @@ def cut_frames(
         tracing: recorders of the operations on the audio.
 
     Returns:
-        (..., count_frames(T), size). Frames after the last frame of a row are undefined. In a traced model, there are
-        more undefined frames, so that there is at least one frame: exporters assume this, and unfold requires it.
+        Frames of shape (..., count_frames(T), size). Frames after the last frame of a row are undefined. In a
+        traced model, there are more undefined frames, so that there is at least one frame: exporters assume this, and
+        unfold requires it.
     """
     count = 0 if tracing.traced else count_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
@@ -120,11 +125,27 @@ def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
-    """Subtract ``coefficient`` times the previous sample from each sample, and from the first sample itself."""
+    """Subtract ``coefficient`` times the previous sample from each sample, and from the first sample itself.
+
+    Args:
+        frames: frames of samples, shape (..., size).
+        coefficient: coefficient of the filter, from 0 to 1.
+
+    Returns:
+        Frames of shape (..., size).
+    """
     previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
     return torch.sub(frames, previous, alpha=coefficient)
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Compute the log of the sum of squares of each frame, which is at least ``floor``: (..., size) -> (...)."""
+    """Compute the log energy of frames.
+
+    Args:
+        frames: frames of samples, shape (..., size).
+        floor: minimum of the energy, which is the sum of the squares of the samples.
+
+    Returns:
+        Log energies of shape (...).
+    """
     return frames.square().sum(-1).clamp(min=floor).log()

@@ -28,7 +28,7 @@ _ENERGY_CHANGE = 0.01
 
 
 class PitchTables(NamedTuple):
-    """Tables of the tracker as tensors."""
+    """Tables of the pitch tracker as tensors."""
 
     band: Tensor  # ``(lags - 1 + window, lags)``: 1 if a sample is in the window at a lag, else 0.
     weights: Tensor  # ``(lags, states)``: interpolation weights from whole lags to the lags of the states.
@@ -39,7 +39,7 @@ class PitchTables(NamedTuple):
 
     @classmethod
     def from_constants(cls, constants: PitchConstants) -> PitchTables:
-        """Return the tables of a tracker as tensors on the CPU."""
+        """Return the tables of a pitch tracker as tensors on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
         tables = (
@@ -265,14 +265,15 @@ def search_nccf(
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = norm.mean(-1).double()
-    before, after = ballast + average, _compute_ballast(better_energy, constants) + average
+    old_norm, new_norm = ballast + average, _compute_ballast(better_energy, constants) + average
     # The energy of extremely loud audio overflows. The correlation is then not scaled, so that it stays finite.
-    usable = changed & (after > 0) & torch.isfinite(before) & torch.isfinite(after)
-    ratio = torch.where(usable, before, 1.0) / torch.where(usable, after, 1.0)
+    usable = changed & (new_norm > 0) & torch.isfinite(old_norm) & torch.isfinite(new_norm)
+    ratio = torch.where(usable, old_norm, 1.0) / torch.where(usable, new_norm, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 
 def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
+    """Compute the ballast of frames, which is added to the product of energies, from the variance of the audio."""
     return (energy * constants.window) ** 2 * constants.ballast
 
 

@@ -102,6 +102,7 @@ if hasattr(torch.library, "custom_op"):  # Custom operations need torch 2.4 or l
 
 @functools.cache
 def _script_search() -> Any:
+    """Compile :func:`_search` with TorchScript, which keeps the loop in a traced graph."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Tracing has already warned of TorchScript's deprecation.
         return torch.jit.script(_search)

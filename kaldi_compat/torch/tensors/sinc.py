@@ -12,15 +12,15 @@ _BLOCK_SAMPLES = 8192  # Number of output samples computed together, so that the
 
 
 def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
-    """Resample audio.
+    """Resample audio with precomputed filters.
 
     Args:
-        samples: floating point, ``(..., samples)``. Silence is assumed before and after the audio.
+        samples: floating-point audio, ``(..., samples)``. Silence is assumed before and after the audio.
         filters: filters that resample from one sampling rate to another.
         products: data type that products of samples and weights are rounded to, before they are added up in double.
 
     Returns:
-        ``(..., ceil(samples * filters.phases / filters.period))``, with the data type of ``samples``.
+        Audio ``(..., ceil(samples * filters.phases / filters.period))``, with the data type of ``samples``.
     """
     count = count_resampled(samples.shape[-1], filters.period, filters.phases)
     periods = divide_rounding_up(count, filters.phases)
@@ -40,7 +40,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
 
 
 def _gather_taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
-    """Gather the inputs of each filter in each period: ``(..., samples)`` -> ``(..., periods, phases, taps)``."""
+    """Gather the samples ``(..., periods, phases, taps)`` that each filter weights in each period."""
     taps = filters.weights.shape[-1]
     if filters.phases == 1:
         return samples.unfold(-1, taps, filters.period)[..., None, :]
