@@ -190,7 +190,7 @@ def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=4)
 def reverse_bits(n: int) -> Indices:
-    """Return the numbers below n, a power of two, with their bits in reverse order."""
+    """Return the numbers from 0 to ``n - 1`` with their bits in reverse order, (n,), where ``n`` is a power of two."""
     order = np.zeros(1, np.intp)
     while len(order) < n:
         order = np.concatenate((2 * order, 2 * order + 1))

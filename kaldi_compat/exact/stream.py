@@ -36,7 +36,12 @@ def where(condition: Any, count: Count, other: Count) -> Count:
 
 
 def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
-    """Write numbers into an array from index ``place`` on, in half the time of ``array.array``.
+    """Convert numbers to float32 and write them into a buffer. This takes half the time of ``array.array``.
+
+    Args:
+        numbers: list of numbers.
+        buffer: float32 array that receives the numbers.
+        place: index in the buffer of the first number.
 
     Raises:
         struct.error: an item is not a number.

@@ -277,7 +277,7 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        The arguments are the same as of :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
+        The arguments are the same as for :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
 
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.

@@ -171,7 +171,13 @@ def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
 
 
 def make_unknown_option_error(owner: str, options: type[Any], name: str) -> OptionError:
-    """Make the error for the keyword argument ``name`` of ``owner``, which is not a field of ``options``."""
+    """Return the error for a keyword argument that is not an option.
+
+    Args:
+        owner: name of the class or function that was called.
+        options: dataclass of its options.
+        name: name of the keyword argument.
+    """
     known = find_nearest_option(name, get_infos(options))
     unit = get_infos(options)[known].unit if known else ""
     hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"

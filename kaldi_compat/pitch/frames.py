@@ -75,7 +75,7 @@ def split_into_frames(
     constants: PitchConstants,
     ends: Integers | None = None,
 ) -> PitchFrames:
-    """Return the frames of utterances.
+    """Resample the audio of utterances, and compute the frames that the pitch search needs.
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
@@ -260,7 +260,7 @@ def group_rows(sizes: Integers) -> Groups:
     """Return the group (rows,) of the row of each frame: 0 in a group of four rows, 1 in a pair, 2 for a single row.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
-    in groups of four add their products in another order than the last one to three rows.
+    in groups of four add their products in a different order than the last one to three rows.
 
     Args:
         sizes: (chunks,): number of frames of each chunk.
