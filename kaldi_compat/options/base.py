@@ -133,7 +133,7 @@ class BaseOptions:
 
 
 def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """Return the options of a class or function called ``owner``.
+    """Combine ``options`` with the ``changes`` that a user passed by name to a class or function.
 
     Args:
         owner: name of the class or function, for messages.
@@ -185,7 +185,14 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
 
 def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that a misspelled or foreign name probably means, or "" if no option is similar.
+    """Return the option that a misspelled name, or the name in another library, probably means.
+
+    Args:
+        name: name that is not an option.
+        options: maps the names of the options to their declarations.
+
+    Returns:
+        Name of the most similar option, or "" if no option is similar.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> [find_nearest_option(name, get_infos(FbankOptions)) for name in ("num_mell_bins", "n_mels")]
@@ -206,7 +213,7 @@ def find_nearest_name(name: str, names: Iterable[str]) -> str:
 
 
 def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
-    """Convert an argument to the type of an option.
+    """Convert an argument to the type of the option that ``field`` declares, and check its range.
 
     Raises:
         OptionError: the argument has another type, or is out of range.
@@ -223,7 +230,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert a value to the option's type, such as a NumPy integer to int. Return None for a wrong type."""
+    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None for a wrong type."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):

@@ -152,16 +152,21 @@ def check_finite(signal: Floats) -> None:
 
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Return the total sums of squares and of samples, in double precision, after adding both sums of ``part``.
+    """Add the samples of ``part`` to the sum of squares and the sum of samples of earlier audio.
 
-    Each sum of ``part`` is computed in float32. :func:`compute_variance` takes the result.
+    Args:
+        total: sum of squares and sum of the samples of earlier audio, in double precision.
+        part: the next samples, float32 (samples,). Their two sums are computed in float32.
+
+    Returns:
+        Both sums after the addition, for :func:`compute_variance`.
     """
     squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the variance of ``count`` samples from their sums of squares and of samples; NaN without samples."""
+    """Return the variance of ``count`` samples; NaN without samples. ``total`` is the result of :func:`add_energy`."""
     if count == 0:
         return math.nan
     mean = total[1] / count

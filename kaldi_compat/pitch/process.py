@@ -268,7 +268,15 @@ def process_ragged(
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace their computation."""
+    """Compute the filters of the deltas of the log pitch in advance, because compilers cannot trace this computation.
+
+    Args:
+        options: options of :func:`process_pitch`.
+        dtype: type of the weights.
+
+    Returns:
+        Options and filters of the deltas, for the argument ``deltas`` of :func:`process_pitch`.
+    """
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
 

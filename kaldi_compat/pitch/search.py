@@ -280,10 +280,13 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of frames at the end on which the best paths to different states differ.
+    """Return the number of last frames on which the best paths to different states differ.
 
-    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed. For
-    ``before``, see :class:`Lattice`.
+    Paths do not cross, so only the two outermost paths are followed.
+
+    Args:
+        before: (frames, states): the array ``before`` of a :class:`Lattice`.
+        max_frames: upper bound of the result.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

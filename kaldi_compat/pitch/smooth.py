@@ -20,7 +20,7 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Return the mean over ``size`` values around each value, which is constant near both ends: ``(n,)`` -> ``(n,)``.
+    """Compute the mean of ``size`` neighboring values for each of ``values`` (n,). It is constant near both ends.
 
     As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
     subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
@@ -39,7 +39,7 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Return the average over ``size`` values around each value, (n,). Values near the ends do not change."""
+    """Replace each of ``values`` (n,) with the mean of ``size`` neighboring values, except near both ends."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:
