@@ -374,7 +374,7 @@ def warn_user_once(reason: str, message: str) -> None:
 
 
 def warn_user(message: str) -> None:
-    """Issue a warning that points to the line of the user's code which called torch or this package."""
+    """Issue a warning that points to the line of the user's code that called torch or this package."""
     level, frame = 1, sys._getframe()
     ours = ("kaldi_compat", "torch", "")  # "" is code without a module name, which torch generates.
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
