@@ -62,7 +62,7 @@ class ArrayFeature(AudioFeature):
 
     Args:
         options: the options; Kaldi's defaults if None.
-        engine: "auto" or "exact", which mean the same for arrays, or "accurate", which replaces Kaldi's FFT by an FFT
+        engine: "auto" or "exact", which mean the same for arrays, or "accurate", which replaces Kaldi's FFT with an FFT
             in double precision, for models that were trained with one.
         dft: "fft", the only algorithm for arrays.
         changes: options by name, which replace values in ``options``.

@@ -269,7 +269,11 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
-    """Return an array or tensor as an array. Raise :class:`FeatureError` unless it is a matrix that is not empty."""
+    """Convert features to an array (frames, dim).
+
+    Raises:
+        FeatureError: the features do not have two axes, or are empty.
+    """
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -281,7 +285,11 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
-    """Return the options of a spectral feature, which may be given as its module. Refuse other options."""
+    """Return the options of a spectral feature, or None without options. ``options`` may also be the feature's module.
+
+    Raises:
+        FeatureError: the options do not belong to a spectral feature.
+    """
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(

@@ -56,7 +56,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
     """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in C.
 
-    The result is the same as of :func:`kaldi_compat.exact.steps.compute`. ``plan.is_in_c`` must be True.
+    The result is the same as for :func:`kaldi_compat.exact.steps.compute`. ``plan.is_in_c`` must be True.
 
     Raises:
         MemoryError: the memory for a block of frames cannot be allocated.

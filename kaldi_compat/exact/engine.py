@@ -96,7 +96,12 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
 
 
 def count_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames of audio for lengths in samples, an integer or an array (Kaldi: NumFrames)."""
+    """Return the number of frames of audio (Kaldi: NumFrames).
+
+    Args:
+        plan: gives the size and the shift of the frames.
+        lengths: number of samples of the audio, an integer or an array.
+    """
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
     return (lengths + plan.shift // 2) // plan.shift

@@ -190,7 +190,7 @@ def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=4)
 def reverse_bits(n: int) -> Indices:
-    """Return the numbers below n, a power of two, with their bits in reverse order."""
+    """Return the numbers from 0 to ``n - 1`` with their bits in reverse order, (n,), where ``n`` is a power of two."""
     order = np.zeros(1, np.intp)
     while len(order) < n:
         order = np.concatenate((2 * order, 2 * order + 1))
@@ -248,7 +248,8 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
 def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
     """Return the roots of unity for the step of a mixed-radix FFT that joins ``radix`` transforms into ``n`` points.
 
-    The real and imaginary parts have the shape ``(radix, n / radix)``.
+    Returns:
+        Real and imaginary parts, both of shape ``(radix, n / radix)``.
     """
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]

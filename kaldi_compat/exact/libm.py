@@ -111,7 +111,11 @@ def sinf(x: npt.ArrayLike) -> Floats:
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
-    """Return the cosine of float32 numbers up to a few turns."""
+    """Return the cosine of float32 numbers up to a few turns.
+
+    >>> cosf([0.0, 0.5])
+    array([1.        , 0.87758255], dtype=float32)
+    """
     return sincosf(x)[1]
 
 

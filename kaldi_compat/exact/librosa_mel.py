@@ -17,7 +17,11 @@ STEP = math.log(6.4) / 27.0  # Logarithm of the ratio of two frequencies above 1
 
 
 def slaney_mel(hertz: npt.ArrayLike) -> Floats:
-    """Convert Hz to mel on Slaney's scale."""
+    """Convert frequencies in Hz to mel on Slaney's scale. The result has the shape of ``hertz``.
+
+    >>> float(slaney_mel(1000.0))
+    15.0
+    """
     hertz = np.asarray(hertz, np.float64)
     return np.where(hertz <= 1000, 3 * hertz / 200, KNEE + np.log(np.maximum(hertz, 1) / 1000) / STEP).astype(F32)
 

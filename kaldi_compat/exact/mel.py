@@ -107,7 +107,11 @@ def count_fft_points(options: FrameOptions) -> int:
 
 @functools.lru_cache(maxsize=256)
 def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
-    """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
+    """Compute the triangular mel filters of a feature (Kaldi: MelBanks).
+
+    Args:
+        options: options of the mel filters and of the frames.
+        vtln_warp: VTLN factor; 1 for no warp.
 
     Raises:
         OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),

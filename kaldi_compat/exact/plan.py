@@ -36,16 +36,17 @@ KINDS: dict[type[FrameOptions], str] = {
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Tables and sizes for one set of options.
+    """Tables and sizes that the exact engine needs to compute one spectral feature.
 
     Attributes:
         kind: "spectrogram", "fbank", "mfcc" or "plp"; or "frames" for the windowed frames themselves.
-        options: the options.
-        size, shift, points: samples in a frame, samples between the starts of frames, and points of the FFT.
-        dim: columns of the features.
+        options: options of the feature.
+        size, shift, points: numbers of samples in a frame, of samples between the starts of frames, and of points of
+            the FFT.
+        dim: number of columns of the features.
         energy_minimum: floor under energies after windowing.
         log_energy_floor: floor under log energies; minus infinity for none.
-        window: (size,).
+        window: weights of the samples of a frame, (size,).
         matrix: cosines of the DCT (num_ceps, num_mel_bins) or, for PLP, of the inverse DFT (lpc_order + 1, num_mel_bins
             + 2); None for other features.
         lifter: factors (num_ceps,); None for features without cepstra.
@@ -106,7 +107,11 @@ class MelTable:
 
 @functools.lru_cache(maxsize=64)
 def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
-    """Return the plan for these options, with Kaldi's FFT, or with ``accurate_fft`` an FFT in double precision.
+    """Return the plan of a spectral feature.
+
+    Args:
+        options: options of the feature.
+        accurate_fft: True for an FFT in double precision, False for Kaldi's FFT.
 
     Raises:
         TypeError: the options do not belong to a spectral feature.
@@ -145,17 +150,26 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 
 @functools.lru_cache(maxsize=256)
 def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
-    """Return the mel filters for these options and this VTLN factor.
+    """Return the mel filters of a feature as a table.
+
+    Args:
+        options: options of the mel filters and of the frames.
+        vtln_warp: VTLN factor; 1 for no warp.
 
     Raises:
-        OptionError: as :func:`kaldi_compat.exact.mel.compute_mel_banks`.
+        OptionError: see :func:`kaldi_compat.exact.mel.compute_mel_banks`.
     """
     banks = compute_mel_banks(options, vtln_warp)
     return make_mel_table(banks.weights, tables.compute_equal_loudness(banks.centers))
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return the table of filters with ``weights``, float32 (fft_bins, num_mel_bins), and factors (num_mel_bins,)."""
+    """Return the table of mel filters.
+
+    Args:
+        weights: weights of the filters, float32 (fft_bins, num_mel_bins).
+        loudness: factors on the mel energies, (num_mel_bins,).
+    """
     used = weights != 0
     first = used.argmax(0)
     # A filter whose weights are all zero gets one weight of zero, so that no filter is empty.

@@ -30,7 +30,7 @@ _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 @functools.cache
 def _block_matrix() -> npt.NDArray[np.uint32]:
-    """Return the matrix (_BLOCK, 31) from the last 31 numbers to the next ``_BLOCK`` numbers.
+    """Return the matrix (_BLOCK, 31) that maps the last 31 numbers of ``rand()`` to the next ``_BLOCK`` numbers.
 
     The recurrence is linear modulo 2^32, so the unit vectors give its matrix.
     """
@@ -64,14 +64,18 @@ class NoiseSource(Protocol):
     """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return the states of the next ``count`` frames, shape ``(count,)``."""
+        """Return the ``rand_r()`` states for the noise of the next ``count`` frames, shape ``(count,)``."""
 
 
 def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
-    """Return the function of a source that draws the states of frames.
+    """Return the method of a noise source that draws one ``rand_r()`` state for each frame.
+
+    Args:
+        source: source of noise that the user passed.
+        example: expression for a valid generator, which the error shows.
 
     Raises:
-        OptionError: the source is no :class:`NoiseSource`. ``example`` is an expression for a valid generator.
+        OptionError: the source is not a :class:`NoiseSource`.
     """
     if isinstance(source, type) or not hasattr(source, "frame_seeds"):
         raise make_generator_error(source, example)
@@ -79,7 +83,12 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise of a wrong type. ``example`` is an expression for a valid generator."""
+    """Return the error for a source of noise that has a wrong type.
+
+    Args:
+        generator: the source of noise that the user passed.
+        example: expression for a valid generator, which the error shows.
+    """
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
@@ -124,7 +133,8 @@ class KaldiRandom:
     def gauss(self, count: int) -> npt.NDArray[np.float32]:
         """Return the next ``count`` numbers of Kaldi's RandGauss(): standard normal, float32, shape (count,).
 
-        Box-Muller, two uniform draws a number, rounded to float32 where Kaldi rounds (src/base/kaldi-math.h).
+        The Box-Muller transform computes each number from two uniform numbers, and rounds to float32 where Kaldi rounds
+        (src/base/kaldi-math.h).
         """
         radius, turn = self.uniform(2 * count).reshape(count, 2).T
         angle = (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
@@ -132,21 +142,24 @@ class KaldiRandom:
         return normal
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return ``rand_r()`` states for the noise of ``count`` frames (Kaldi's RandomState), as signed words."""
+        """Return ``rand_r()`` states for the next ``count`` frames, int32 of shape (count,) (Kaldi: RandomState)."""
         seeds: npt.NDArray[np.int32] = self.draws(count) + np.int32(SEED_OFFSET)
         return seeds
 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return multipliers and increments from a seed of ``rand_r()`` to the words of its first ``pairs`` of draws.
+    """Return the multipliers and increments that map a seed of ``rand_r()`` to the words of its first draws.
 
     A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
     seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
     tables are shifted left by 4, 6 and 6 bits, which moves these bits to their final position or to the top.
 
+    Args:
+        pairs: number of pairs of draws.
+
     Returns:
-        Two arrays of shape (6, pairs).
+        Multipliers and increments, both of shape (6, pairs): three words for each draw of a pair.
     """
     powers, sums = _compute_congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
@@ -158,9 +171,14 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 
 def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Draw pairs of normal numbers from ``rand_r()`` states (n,) (Kaldi: RandGauss2).
+    """Draw pairs of normal numbers in polar coordinates (Kaldi: RandGauss2).
 
-    Returns the radii and the angles of the pairs, two arrays of shape (n, pairs).
+    Args:
+        seeds: (n,): states of ``rand_r()``.
+        pairs: number of pairs to draw from each state.
+
+    Returns:
+        The radii and the angles of the pairs, both (n, pairs).
     """
     factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.

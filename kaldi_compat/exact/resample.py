@@ -33,11 +33,11 @@ class Filters:
     weights: tuple[Floats, ...]  # Weights (taps,) of each filter. The numbers of taps may differ by one.
 
     def find_first(self, output: int) -> int:
-        """Return the first input sample of the filter of an output sample."""
+        """Return the index of the first input sample that the filter of output sample ``output`` uses."""
         return self.first[output % len(self.first)] + output // len(self.first) * self.period
 
     def find_end(self, output: int) -> int:
-        """Return the end of the input samples of an output sample's filter."""
+        """Return the index after the last input sample that the filter of output sample ``output`` uses."""
         return self.find_first(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
@@ -61,7 +61,7 @@ class Filters:
 
 @functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen pairs of rates again and again.
 def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
-    """Return the filters that convert between two sampling rates.
+    """Return the filters that convert audio from ``rate_in`` to ``rate_out``.
 
     Args:
         rate_in, rate_out: sampling rates in Hz.
@@ -125,7 +125,7 @@ def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
 
 
 def divide_rounding_up(count: Any, by: int) -> Any:
-    """Return a quotient of positive numbers, rounded up."""
+    """Return ``count / by`` rounded up to an integer. Neither number is negative."""
     return (count + by - 1) // by  # ONNX rounds negative quotients up, so -(-count // by) would be wrong.
 
 
@@ -156,7 +156,7 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
 def resample_linearly(
     samples: npt.NDArray[np.float32], rate_in: int, rate_out: int, cutoff: float, num_zeros: int
 ) -> Floats:
-    """Return audio at a different sampling rate (Kaldi: LinearResample, flushed).
+    """Resample a whole waveform to a different sampling rate (Kaldi: LinearResample with ``flush``).
 
     Args:
         samples: float32 of shape (T,). Silence is assumed before and after the audio.
@@ -188,7 +188,8 @@ def resample_chunk(
         samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
         outputs: indices of the first output sample and of the sample after the last.
-        chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in another order.
+        chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in a different
+            order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))
@@ -250,14 +251,29 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
 
 
 def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
-    """Find the range of outputs whose filters lie within the samples ``begin`` to ``end``; return its begin and end."""
+    """Find the output samples whose filters lie within the input samples ``begin`` to ``end - 1``.
+
+    Args:
+        filters: the resampling filters from one rate to the other.
+        outputs: range of output samples to search: the first one, and the index after the last one.
+        begin, end: first input sample, and the index after the last one.
+
+    Returns:
+        The first output sample whose filter lies inside, and the index after the last one.
+    """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
     return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_end))
 
 
 def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:
-    """Return a sample whose filter extends beyond the audio. Kaldi adds its terms in float32."""
+    """Return an output sample whose filter extends beyond the audio. As in Kaldi, its terms are added in float32.
+
+    Args:
+        samples: the audio (T,).
+        first: index of the filter's first input sample, which may be negative.
+        weights: weights of the filter (taps,).
+    """
     total: np.float32 = F32(0)
     for i in range(max(0, -first), min(len(weights), len(samples) - first)):
         total += weights[i] * samples[first + i]
@@ -280,12 +296,15 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
 
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
-    """Return audio at a different rate, float32 (ceil(T * rate_out / rate_in),), like Kaldi (ResampleWaveform).
+    """Resample a whole waveform with the filter that Kaldi's programs choose (Kaldi: ResampleWaveform).
 
     Args:
-        samples: float32 of shape (T,).
-        rate_in: sampling rate in Hz.
+        samples: audio, float32 of shape (T,).
+        rate_in: sampling rate of the audio in Hz.
         rate_out: sampling rate of the result in Hz.
+
+    Returns:
+        Float32 of shape (ceil(T * rate_out / rate_in),).
 
     >>> resample_waveform(np.ones(16000, np.float32), 16000, 8000).shape
     (8000,)

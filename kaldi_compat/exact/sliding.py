@@ -19,7 +19,7 @@ _MIN_VARIANCE = 1e-10  # Lower bound on variances in Kaldi's SlidingWindowCmnInt
 
 
 def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
-    """Return the sums of the rows from ``start[t]`` to before ``end[t]``.
+    """Compute the sum of the rows ``start[t]`` to ``end[t] - 1`` for each window ``t``.
 
     Args:
         values: ``(rows, ...)`` in double precision.
@@ -28,7 +28,7 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
         first: ``(...,)``: sum of the first window; None to add the rows of this window in order.
 
     Returns:
-        ``(windows, ...)``
+        Sums of shape ``(windows, ...)``.
 
     >>> compute_window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
     array([1., 3., 6.])

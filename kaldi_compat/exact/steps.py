@@ -84,7 +84,7 @@ def _maximum(x: Floats, minimum: np.float32) -> Floats:
 
 
 def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
-    """Return Kaldi's normal noise (frames, size) for these ``rand_r()`` states."""
+    """Draw Kaldi's normal noise for frames of ``size`` samples, (frames, size), from ``rand_r()`` states (frames,)."""
     radius, angle = draw_polar_noise(seeds, size)
     return radius * cosf(angle)
 
@@ -215,7 +215,7 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Replace C0 by the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
+    """Replace C0 with the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
         first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK scales C0 like the other coefficients.

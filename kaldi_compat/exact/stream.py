@@ -21,12 +21,12 @@ SPACE = 8192  # Number of samples for which a stream allocates its buffer at fir
 
 
 def maximum(count: Count, low: Count) -> Count:
-    """Return the larger of two counts."""
+    """Return the larger of two counts, or of each pair of elements if the counts are arrays."""
     return max(count, low) if isinstance(count, int) else np.maximum(count, low)
 
 
 def minimum(count: Count, high: Count) -> Count:
-    """Return the smaller of two counts."""
+    """Return the smaller of two counts, or of each pair of elements if the counts are arrays."""
     return min(count, high) if isinstance(count, int) else np.minimum(count, high)
 
 
@@ -36,7 +36,12 @@ def where(condition: Any, count: Count, other: Count) -> Count:
 
 
 def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
-    """Write numbers into an array from index ``place`` on, in half the time of ``array.array``.
+    """Convert numbers to float32 and write them into a buffer. This takes half the time of ``array.array``.
+
+    Args:
+        numbers: list of numbers.
+        buffer: float32 array that receives the numbers.
+        place: index in the buffer of the first number.
 
     Raises:
         struct.error: an item is not a number.
@@ -146,7 +151,11 @@ class ArrayHistory:
         return self.buffer[self.start - self.origin : self.end - self.origin]
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
-        """Append a chunk of this length, an array or a list of numbers, and return the copy in the buffer.
+        """Append a chunk, and return the copy of the chunk in the buffer, (length,).
+
+        Args:
+            chunk: samples (length,), an array or a list of numbers.
+            length: number of samples.
 
         Raises:
             struct.error: an item of a list is not a number.

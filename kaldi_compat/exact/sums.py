@@ -109,7 +109,10 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
 
 def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return (parts, 2): the sums of squares and of samples ``bounds[p]`` to ``bounds[p + 1]`` of part ``p``."""
+    """Return the sum of squares and the sum of the samples of each part of a signal, (parts, 2).
+
+    Part ``p`` of ``signal`` (samples,) has the samples ``bounds[p]`` to ``bounds[p + 1] - 1``.
+    """
     return compute_dot_products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
 
 

@@ -61,7 +61,7 @@ def lifter(num_ceps: int, scale: float) -> Floats:
 
 
 def compute_inverse_dft(rows: int, columns: int) -> Floats:
-    """Return the inverse DFT from a symmetric power spectrum (columns,) to autocorrelation: (rows, columns)."""
+    """Return the matrix (rows, columns) that maps a symmetric power spectrum (columns,) to autocorrelations (rows,)."""
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
     for i in range(rows):
@@ -72,7 +72,14 @@ def compute_inverse_dft(rows: int, columns: int) -> Floats:
 
 
 def compute_equal_loudness(centers: Floats) -> Floats:
-    """Return equal-loudness weights, at 40 dB, of mel bins centered at these frequencies in Hz (Hermansky 1990)."""
+    """Return the equal-loudness weights at 40 dB of mel bins (Hermansky 1990).
+
+    Args:
+        centers: (num_mel_bins,): center frequencies of the bins in Hz.
+
+    Returns:
+        (num_mel_bins,).
+    """
     squared = centers * centers
     wide = squared.astype(np.float64)
     share = (wide / (wide + 1.6e5)).astype(F32)

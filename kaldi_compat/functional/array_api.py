@@ -45,7 +45,10 @@ def get_namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """Recorders of the operations on a tensor. A call asks :func:`detect_tracing` once and passes the answer on."""
+    """Flags of the tools that record the operations on a tensor, as :func:`detect_tracing` finds them.
+
+    A call detects them once and passes the result to the functions that it calls.
+    """
 
     # True if a compiler, an exporter or a tracer records the operations, so that sizes may be symbols.
     traced: bool = False
@@ -58,7 +61,7 @@ UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def detect_tracing(x: Any) -> Tracing:
-    """Detect the recorders of the operations on ``x``. An array has no recorders.
+    """Detect which tools record the operations on ``x``, an array or a tensor. For an array, no tool does.
 
     >>> import torch
     >>> detect_tracing(torch.ones(2)), detect_tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
@@ -106,7 +109,7 @@ def refuse_export(x: Any, reason: str) -> None:
 
 
 def refuse_export_of_noise(x: Any) -> None:
-    """Raise an OptionError while a call that draws the noise of a ``KaldiRandom`` is exported or traced."""
+    """Raise an OptionError if a call on ``x`` that draws the noise of a ``KaldiRandom`` is exported or traced."""
     refuse_export(
         x,
         "the noise of a KaldiRandom cannot be exported or traced, because every call of the exported model would add "
@@ -187,7 +190,7 @@ def widen_to_float32(x: Array) -> Array:
 
 
 def choose_precision(x: Array) -> type[np.floating[Any]]:
-    """Return the dtype that constants for ``x`` are computed in: double if ``x`` is double, else Kaldi's float."""
+    """Return the NumPy dtype for constants that are applied to ``x``: float64 if ``x`` is float64, else float32."""
     return np.float64 if x.dtype == get_namespace(x).float64 else np.float32
 
 
@@ -202,13 +205,13 @@ def arange(start: int, stop: int, like: Array) -> Array:
 
 
 def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
-    """Return an array filled with one value, of the dtype and on the device of ``like``."""
+    """Return an array or tensor of one repeated value, with the dtype and the device of ``like``."""
     filled: Array = np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
     return filled
 
 
 def convert_like(values: Any, like: Array) -> Array:
-    """Convert numbers to an array of the type and on the device of ``like``, keeping their own dtype."""
+    """Convert numbers to an array, or to a tensor on the device of ``like`` if ``like`` is a tensor. Keep the dtype."""
     converted: Array
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)

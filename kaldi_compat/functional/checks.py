@@ -182,23 +182,23 @@ def check_list(
         error: the exception to raise.
 
     Raises:
-        error: an utterance has another type or number of axes, or lengths are passed.
+        error: an utterance has a different type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
     is_one = is_one or getattr(items, "dtype", "O") != "O"  # A pandas Series of objects may hold arrays.
     utterances = [items] if is_one else list(items)
-    what, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
+    noun, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
         expected = f"expected {one}, or a list with {one} {shape} for each utterance"
         if not isinstance(item, kind):
             converted = "the input" if is_one or isinstance(item, (int, float, np.number)) else "each item"
-            make = name_conversion(item, to_tensor=what == "tensor")
+            make = name_conversion(item, to_tensor=noun == "tensor")
             raise error(f"{expected}, not {type(item).__name__}: convert {converted} with {make}")
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:
-        raise error(f"lengths describe a padded batch: omit them for a list, whose {what}s have their own lengths")
+        raise error(f"lengths describe a padded batch: omit them for a list, whose {noun}s have their own lengths")
     return utterances
 
 
@@ -277,7 +277,7 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        The arguments are the same as of :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
+        The arguments are the same as for :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
 
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
@@ -313,8 +313,8 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:
-        text = f"the sampling rate of the audio is {rate:g} Hz, but sample_frequency={sample_frequency:g}"
-        raise AudioError(f"{text}: resample the audio, or pass sample_frequency={rate:g}")
+        mismatch = f"the sampling rate of the audio is {rate:g} Hz, but sample_frequency={sample_frequency:g}"
+        raise AudioError(f"{mismatch}: resample the audio, or pass sample_frequency={rate:g}")
     return audio.samples[0] if len(audio.samples) == 1 else audio.samples
 
 
@@ -367,14 +367,14 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
 
 
 def warn_user_once(reason: str, message: str) -> None:
-    """Warn once per process and reason, as :func:`warn_user` does."""
+    """Warn with :func:`warn_user`, but only once per process for each ``reason``, a name of the cause."""
     if reason not in _warned:
         _warned.add(reason)
         warn_user(message)
 
 
 def warn_user(message: str) -> None:
-    """Warn at the line of the caller outside torch and this package."""
+    """Issue a warning that points to the line of the user's code that called torch or this package."""
     level, frame = 1, sys._getframe()
     ours = ("kaldi_compat", "torch", "")  # "" is code without a module name, which torch generates.
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:

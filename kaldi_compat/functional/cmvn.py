@@ -111,11 +111,14 @@ def _check_dims(dims: Sequence[int], dim: int) -> None:
 
 
 def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
-    """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
+    """Replace the statistics of some dimensions with zero mean and unit variance, so that normalization skips them.
 
     Args:
         statistics: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
-        dims: dimensions to skip.
+        dims: indices of the dimensions to skip.
+
+    Returns:
+        Statistics of the same shape and dtype.
 
     Raises:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
@@ -142,7 +145,7 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
 
 
 def compute_mean_and_variance(statistics: Array) -> Array:
-    """Return mean and variance ``(..., 2, dim)`` from statistics ``(..., 2, dim + 1)``.
+    """Compute the mean and the variance of each column, ``(..., 2, dim)``, from statistics ``(..., 2, dim + 1)``.
 
     >>> import numpy as np
     >>> compute_mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
@@ -223,12 +226,15 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is replaced by 1.
+    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is replaced with 1.
 
     Args:
         features: (..., frames, dim).
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances.
         options: options of the normalization.
+
+    Returns:
+        Features of the same shape and dtype.
     """
     if not options.norm_means:
         return features
@@ -304,9 +310,12 @@ def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOption
     with the frame, or with frame ``min_cmn_window - 1`` if that is later. Windows are cut at the ends of the utterance.
 
     Args:
-        time: frame numbers, integers.
+        time: frame numbers, integers of any shape.
         frames: total number of frames, a number or an array that broadcasts with ``time``.
         options: options of the window.
+
+    Returns:
+        The starts and the ends, both of the shape of ``time`` after broadcasting.
 
     >>> import numpy as np
     >>> start, end = compute_sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
@@ -362,14 +371,16 @@ def compute_sliding_mean_and_variance(
 
 
 def compute_window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """Compute mean and variance of the frames from ``start`` to ``end - 1``, for any number of windows.
+    """Compute the mean and the variance of each column over windows of frames.
 
     Args:
         features: ``(..., frames, dim)``.
-        start, end: ``(windows,)``, or ``(..., windows)`` for the utterances of a batch.
+        start, end: first frame of each window, and the frame after its last frame: ``(windows,)``, or
+            ``(..., windows)`` if the utterances of a batch have different windows.
 
     Returns:
-        Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows, ``end - start``.
+        Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows in frames,
+        ``end - start``.
     """
     xp = get_namespace(features)
     size = end - start
@@ -445,6 +456,9 @@ def apply_mean_and_variance(
         features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
         size: (..., frames): number of frames of each window. With ``norm_vars``, windows of one frame give zeros.
         options: options of the normalization.
+
+    Returns:
+        Features of the same shape and dtype.
     """
     xp = get_namespace(features)
     centered = float64(features) - mean
@@ -499,7 +513,7 @@ def apply_online_normalization(
 ) -> Array:
     """Compute :func:`online_cmvn` with statistics and lengths that have been checked.
 
-    The arguments are the same as of :func:`online_cmvn`.
+    The arguments and the result are the same as for :func:`online_cmvn`.
     """
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
@@ -521,7 +535,7 @@ def fill_window(
         options: options of the window.
 
     Returns:
-        Means, variances and sizes of the filled windows.
+        Means and variances ``(..., frames, dim)`` and sizes ``(..., frames)`` of the filled windows.
     """
     mean, variance, size = window
     xp = get_namespace(mean)
@@ -541,9 +555,12 @@ def normalize_online(
 
     Args:
         features: (..., frames, dim).
-        window: mean, variance and number of frames of the window of each frame.
+        window: means ``(..., frames, dim)``, variances of the same shape, and sizes ``(..., frames)`` of the windows.
         options: options of the normalization.
-        skip_dims: columns that are not normalized.
+        skip_dims: indices of columns that are not normalized.
+
+    Returns:
+        Features of the same shape and dtype.
 
     Raises:
         FeatureError: a column to skip does not exist.

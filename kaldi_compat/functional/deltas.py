@@ -59,7 +59,7 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
 
 
 def count_delta_context(options: DeltaOptions) -> int:
-    """Return the number of frames on each side that :func:`compute_inner_deltas` needs."""
+    """Return how many frames on each side of a frame :func:`compute_inner_deltas` needs."""
     return options.delta_order * options.delta_window
 
 
@@ -204,7 +204,7 @@ def repeated_deltas(
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return the numbers of frames before and after that :func:`compute_inner_shifted_deltas` needs."""
+    """Return how many frames before and after a frame :func:`compute_inner_shifted_deltas` needs."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 

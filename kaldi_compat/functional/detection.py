@@ -94,7 +94,14 @@ def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, np
 
 
 def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Return the scores, and True for each target trial. See :func:`eer` for the arguments.
+    """Convert the arguments of :func:`eer` to arrays.
+
+    Args:
+        scores: see :func:`eer`.
+        labels: see :func:`eer`.
+
+    Returns:
+        The scores as floats (trials,), and a mask (trials,) that is True for target trials.
 
     Raises:
         OptionError: the shapes differ, a score is not a number, a label is invalid, or all trials are of one kind.
@@ -102,9 +109,12 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     try:
         values, kinds = np.asarray(scores), np.asarray(labels)
     except (TypeError, ValueError, RuntimeError) as error:  # Torch raises a RuntimeError for a tensor with gradients.
-        raise OptionError(f"scores and labels must be lists or arrays (trials,): {error}") from None
+        raise OptionError(f"scores and labels must be lists or arrays of shape (trials,): {error}") from None
     if values.ndim != 1 or values.shape != kinds.shape:
-        raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
+        raise OptionError(
+            f"scores and labels must have the same shape (trials,), not {values.shape} and {kinds.shape}: "
+            "flatten them, or pass one label for each score"
+        )
     try:
         if values.dtype.kind == "c":  # NumPy would discard the imaginary parts.
             raise TypeError
@@ -125,7 +135,7 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
 
 
 def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArray[np.bool_]:
-    """Return True for each label that is the text or the number. An array of objects may hold both."""
+    """Return a mask of the labels that equal ``text`` or ``number``. An array of objects may hold both."""
     matches = np.zeros(labels.shape, np.bool_)
     if labels.dtype.kind in "UO":
         matches |= labels == text
@@ -141,7 +151,8 @@ def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float
     nontargets, or the highest target score if there is none.
 
     Args:
-        targets, nontargets: scores, ascending.
+        targets: scores of the target trials, (trials,), in ascending order.
+        nontargets: scores of the nontarget trials, (trials,), in ascending order.
     """
     rejected = np.arange(len(targets) - 1)
     # Numbers of accepted nontargets for which both error rates are the same.

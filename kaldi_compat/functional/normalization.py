@@ -167,7 +167,7 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features below a minimum by the minimum.
+    """Replace features below a minimum with the minimum.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -112,7 +112,7 @@ def convolve(signal: Array, taps: Array) -> Array:
 
 
 def compute_power(signal: Array) -> Array:
-    """Compute the mean square: ``(..., samples)`` -> ``(..., 1)``."""
+    """Compute the mean square of a signal ``(..., samples)`` over its samples, ``(..., 1)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
         # Squares are added in the order of Kaldi's BLAS, because the rounding of the sum changes the samples' last

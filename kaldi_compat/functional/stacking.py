@@ -111,7 +111,11 @@ def stack_frames(
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames after padding ``frames`` frames, an integer or an array."""
+    """Return the number of frames that ``pad_frames`` makes of ``frames`` frames, an integer or an array.
+
+    >>> count_padded_frames(98, PadFramesOptions(multiple=10))
+    100
+    """
     if options.length:
         return frames * 0 + options.length
     return (frames + options.multiple - 1) // options.multiple * options.multiple

@@ -133,7 +133,7 @@ class BaseOptions:
 
 
 def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """Return the options of a class or function called ``owner``.
+    """Combine ``options`` with the ``changes`` that a user passed by name to a class or function.
 
     Args:
         owner: name of the class or function, for messages.
@@ -171,7 +171,13 @@ def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
 
 
 def make_unknown_option_error(owner: str, options: type[Any], name: str) -> OptionError:
-    """Make the error for the keyword argument ``name`` of ``owner``, which is not a field of ``options``."""
+    """Return the error for a keyword argument that is not an option.
+
+    Args:
+        owner: name of the class or function that was called.
+        options: dataclass of its options.
+        name: name of the keyword argument.
+    """
     known = find_nearest_option(name, get_infos(options))
     unit = get_infos(options)[known].unit if known else ""
     hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
@@ -179,7 +185,14 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
 
 def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that a misspelled or foreign name probably means, or "" if no option is similar.
+    """Return the option that a misspelled name, or the name in another library, probably means.
+
+    Args:
+        name: name that is not an option.
+        options: maps the names of the options to their declarations.
+
+    Returns:
+        Name of the most similar option, or "" if no option is similar.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> [find_nearest_option(name, get_infos(FbankOptions)) for name in ("num_mell_bins", "n_mels")]
@@ -200,7 +213,7 @@ def find_nearest_name(name: str, names: Iterable[str]) -> str:
 
 
 def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
-    """Convert an argument to the type of an option.
+    """Convert an argument to the type of the option that ``field`` declares, and check its range.
 
     Raises:
         OptionError: the argument has another type, or is out of range.
@@ -217,7 +230,7 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert a value to the option's type, such as a NumPy integer to int. Return None for a wrong type."""
+    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None for a wrong type."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):

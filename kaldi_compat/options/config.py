@@ -105,7 +105,7 @@ def _shorten(text: str) -> str:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse a 32-bit integer. Return None for other strings."""
+    """Parse a 32-bit integer. Return None if the text is not such an integer."""
     match = INTEGER.fullmatch(text)
     if match is None or len(match["digits"]) > len(str(INT32.stop)):
         return None  # int() would raise a ValueError for strings of more than 4,300 digits.
@@ -114,7 +114,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does. Return None for other strings and for magnitudes of ``end`` or more."""
+    """Parse a number as C++ does. Return None if the text is not a number, or if its magnitude is ``end`` or more."""
     # Infinity and NaN are allowed. No other number contains an "n".
     if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):
         return None
@@ -141,7 +141,11 @@ get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_m
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """Return the flag with a name, in any of Kaldi's spellings.
+    """Return the flag of an option.
+
+    Args:
+        flags: maps normalized names to flags.
+        name: name of the option in any of Kaldi's spellings.
 
     Raises:
         UsageError: no flag has the name. The message suggests the nearest flag.

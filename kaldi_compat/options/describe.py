@@ -18,7 +18,7 @@ WIDTH = 100  # Largest line length of a list of options, in characters.
 
 
 def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
-    """Convert the fields of an options dataclass to keyword-only parameters with their types and defaults."""
+    """Convert the fields of an options dataclass to keyword-only parameters with the same types and defaults."""
     return [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)
@@ -28,22 +28,30 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 
 
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
-    """Return the signature of a function, with the options in place of ``**changes``."""
-    own = inspect.signature(function)
-    declared = list(own.parameters.values())
+    """Return the signature of a function, with the options in place of ``**changes``.
+
+    Args:
+        function: function or constructor that takes options by name.
+        options: dataclass of the options. If None, the signature is returned without ``**changes``.
+    """
+    signature = inspect.signature(function)
+    declared = list(signature.parameters.values())
     named = [
         p.replace(annotation=options | None) if options is not None and p.name == "options" else p
         for p in declared
         if options is None or p.kind is not p.VAR_KEYWORD
     ]
     replaced = make_parameters(options) if options is not None and len(named) < len(declared) else []
-    return own.replace(parameters=named + replaced)
+    return signature.replace(parameters=named + replaced)
 
 
 def render_html(title: str, options: Any, engine: str = "") -> str:
     """Render a table of options as HTML for Jupyter. Options that differ from Kaldi's defaults come first.
 
-    A note at the table names ``engine``, if given, and counts the options that differ.
+    Args:
+        title: title of the table, such as the name of the feature.
+        options: instance of an options dataclass.
+        engine: name of the engine for the note above the options; "" to omit it.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
     >>> render_html("Splice", SpliceOptions(left_context=2)).count("<td>")

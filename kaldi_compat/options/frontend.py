@@ -13,7 +13,7 @@ MAX_FRAMES = 1_000_000
 
 
 class LowFrameRateOptions(BaseOptions):
-    """Low frame rate features: every ``stride``-th stack of neighboring frames (FunASR)."""
+    """Options of low frame rate features: every ``stride``-th stack of neighboring frames (FunASR)."""
 
     stack: int = option(7, "neighboring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
@@ -22,13 +22,13 @@ class LowFrameRateOptions(BaseOptions):
 
 
 class StackFramesOptions(BaseOptions):
-    """Stacks of neighboring frames without overlap (transformers: SeamlessM4T)."""
+    """Options of stacks of neighboring frames without overlap (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 
 
 class PadFramesOptions(BaseOptions):
-    """Padding of the frames to a fixed length, or to a multiple of a length."""
+    """Options of the padding of frames to a fixed length, or to a multiple of a length."""
 
     length: int = option(
         0, "number of frames after padding or cutting; 0 does not fix it", ge=0, le=MAX_FRAMES, known_as=("max_length",)
@@ -42,7 +42,7 @@ class PadFramesOptions(BaseOptions):
 
 
 class UtteranceCmvnOptions(BaseOptions):
-    """Normalization of an utterance by its own mean and standard deviation."""
+    """Options of the normalization of an utterance by its mean and standard deviation."""
 
     norm_vars: bool = option(False, "divide by the standard deviation", known_as=("normalize_vars", "norm_var"))
     unbiased: bool = option(False, "divide sums of squares by frames - 1, not by frames", known_as=("ddof",))
@@ -52,23 +52,23 @@ class UtteranceCmvnOptions(BaseOptions):
 
 
 class CenteredMeanOptions(BaseOptions):
-    """Subtraction of the mean over the existing frames around each frame (pyannote)."""
+    """Options of the subtraction of the mean over the existing frames around each frame (pyannote)."""
 
     context: int = option(150, "frames on each side over which the mean is computed", ge=0, lt=10**6)
 
 
 class GlobalCmvnOptions(BaseOptions):
-    """Normalization by fixed numbers, one mean and one standard deviation for all columns."""
+    """Options of the normalization of all columns by one fixed mean and one fixed standard deviation."""
 
     mean: float = option(0.0, "subtracted from the features", gt=-math.inf, lt=math.inf)
     std: float = option(1.0, "the features are divided by this", gt=0, lt=math.inf)
 
 
 class FloorOptions(BaseOptions):
-    """Lower limit of the features."""
+    """Options of the lower limit of features."""
 
     minimum: float = option(0.0, "smaller features are replaced by this", gt=-math.inf, lt=math.inf, known_as=("min",))
 
 
 class VoicedCmvnOptions(SlidingCmvnOptions, VadOptions):
-    """Sliding normalization of all frames, and selection of voiced frames (Kaldi's recipes for x-vectors)."""
+    """Options of sliding normalization followed by the selection of voiced frames (Kaldi's recipes for x-vectors)."""

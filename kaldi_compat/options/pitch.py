@@ -16,7 +16,7 @@ MAX_TAPS = 1 << 22
 
 
 class PitchOptions(BaseOptions):
-    """The pitch tracker (Kaldi: PitchExtractionOptions)."""
+    """Options of the pitch tracker (Kaldi: PitchExtractionOptions)."""
 
     sample_frequency: float = option(
         16000.0, "sampling rate of the audio", unit="Hz", ge=1, lt=LIMIT, known_as=RATE_NAMES
@@ -105,18 +105,18 @@ class PitchOptions(BaseOptions):
 
     @property
     def window_size(self) -> int:
-        """Resampled samples in the window that is correlated."""
+        """Number of resampled samples in a correlation window."""
         # Kaldi computes this product in single precision, and divides it in double precision.
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_length)) / 1000.0)
 
     @property
     def window_shift(self) -> int:
-        """Resampled samples from the start of one frame to the start of the next."""
+        """Number of resampled samples from the start of one frame to the start of the next frame."""
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_shift)) / 1000.0)
 
 
 class ProcessPitchOptions(BaseOptions):
-    """Features for speech recognition from correlation and pitch (Kaldi: ProcessPitchOptions)."""
+    """Options of the features that are computed from correlation and pitch (Kaldi: ProcessPitchOptions)."""
 
     pitch_scale: float = option(2.0, "factor on the normalized log pitch")
     pov_scale: float = option(2.0, "factor on the probability-of-voicing feature")
@@ -146,7 +146,7 @@ class ProcessPitchOptions(BaseOptions):
 
 
 class InterpolatePitchOptions(BaseOptions):
-    """Filling gaps in a pitch track (Kaldi: interpolate-pitch)."""
+    """Options of the interpolation that fills gaps in a pitch track (Kaldi: interpolate-pitch)."""
 
     linear_interpolation: bool = option(False, "a straight line over each gap; false follows a model of smooth pitch")
     pitch_interval: float = option(4.0, "distance between the pitches of the model", unit="Hz", gt=0, lt=20)
@@ -168,7 +168,7 @@ class InterpolatePitchOptions(BaseOptions):
 
 
 class SmoothPitchOptions(BaseOptions):
-    """Log pitch minus its moving mean, smoothed (Kaldi: process-pitch-feats)."""
+    """Options of the smoothing and normalization of the log pitch (Kaldi: process-pitch-feats)."""
 
     normalization_window_size: int = option(151, "frames of the window whose mean is subtracted; odd", ge=1)
     average_window_size: int = option(5, "frames of the smoothing window; odd", ge=1)

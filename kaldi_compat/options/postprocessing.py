@@ -7,7 +7,7 @@ from kaldi_compat.options.declaration import option
 
 
 class DeltaOptions(BaseOptions):
-    """Time derivatives appended to features (Kaldi: DeltaFeaturesOptions)."""
+    """Options of time derivatives that are appended to features (Kaldi: DeltaFeaturesOptions)."""
 
     delta_order: int = option(2, "order of the highest derivative", ge=0, lt=1000, known_as=("order",))
     delta_window: int = option(
@@ -20,7 +20,7 @@ class DeltaOptions(BaseOptions):
 
 
 class ShiftedDeltaOptions(BaseOptions):
-    """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
+    """Options of shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
 
     delta_window: int = option(
         1, "frames on each side from which a delta is computed", ge=1, lt=1000, known_as=("window", "width")
@@ -37,7 +37,7 @@ class ShiftedDeltaOptions(BaseOptions):
 
 
 class CmvnOptions(BaseOptions):
-    """Applying mean and variance statistics (Kaldi: apply-cmvn)."""
+    """Options of the normalization by mean and variance statistics (Kaldi: apply-cmvn)."""
 
     norm_means: bool = option(
         True, "subtract the mean; false copies the features", known_as=("mean_norm", "mean", "normalize_means")
@@ -56,7 +56,7 @@ class CmvnOptions(BaseOptions):
 
 
 class OnlineCmvnOptions(BaseOptions):
-    """Normalization of each frame by statistics of the frame and the frames before it (Kaldi: OnlineCmvnOptions)."""
+    """Options of the normalization of each frame by the frames up to it (Kaldi: OnlineCmvnOptions)."""
 
     cmn_window: int = option(600, "length of the window in frames; 0 only if nothing is subtracted", ge=0)
     global_frames: int = option(200, "weight of the corpus at the start of a speaker's first utterance, in frames")
@@ -71,7 +71,7 @@ class OnlineCmvnOptions(BaseOptions):
 
 
 class SlidingCmvnOptions(BaseOptions):
-    """Mean and variance normalization over a sliding window (Kaldi: SlidingWindowCmnOptions)."""
+    """Options of mean and variance normalization over a sliding window (Kaldi: SlidingWindowCmnOptions)."""
 
     cmn_window: int = option(600, "length of the window in frames", gt=0, known_as=("window", "window_size"))
     min_cmn_window: int = option(
@@ -85,14 +85,14 @@ class SlidingCmvnOptions(BaseOptions):
 
 
 class SpliceOptions(BaseOptions):
-    """Concatenation of neighboring frames (Kaldi: splice-feats)."""
+    """Options of the concatenation of neighboring frames (Kaldi: splice-feats)."""
 
     left_context: int = option(4, "frames before each frame", ge=0, known_as=("left",))
     right_context: int = option(4, "frames after each frame", ge=0, known_as=("right",))
 
 
 class VadOptions(BaseOptions):
-    """Voice activity from the log energy in a feature's first column (Kaldi: VadEnergyOptions)."""
+    """Options of voice activity detection by the log energy in the first column (Kaldi: VadEnergyOptions)."""
 
     vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
     vad_energy_mean_scale: float = option(0.5, "factor on the utterance's mean log energy in the threshold", ge=0)
@@ -101,7 +101,7 @@ class VadOptions(BaseOptions):
 
 
 class ReverberationOptions(BaseOptions):
-    """Reverberation of a signal in a room, and noise (Kaldi: wav-reverberate)."""
+    """Options of the simulation of reverberation and noise (Kaldi: wav-reverberate)."""
 
     shift_output: bool = option(
         True, "shift the output back by the delay of the impulse response's peak and keep the input's length"

@@ -20,7 +20,7 @@ HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
 
 @dataclass(frozen=True)
 class FeatureType:
-    """A spectral feature."""
+    """Names, options and module of a spectral feature."""
 
     name: str  # Name of the feature in names of programs, files and torch modules.
     description: str  # Noun phrase for help texts.

@@ -16,7 +16,7 @@ MAX_WINDOW = 1 << 24  # Largest length of a frame in samples, so that its window
 
 
 class FrameOptions(BaseOptions):
-    """Cutting audio into frames (Kaldi: FrameExtractionOptions)."""
+    """Options of the division of audio into frames (Kaldi: FrameExtractionOptions)."""
 
     sample_frequency: float = option(
         16000.0, "sampling rate that the features are computed at", unit="Hz", gt=0, lt=LIMIT, known_as=RATE_NAMES
@@ -71,17 +71,17 @@ class FrameOptions(BaseOptions):
 
     @property
     def window_size(self) -> int:
-        """Samples in a frame."""
+        """Number of samples in a frame."""
         return int(as_float32(self.sample_frequency) * 0.001 * as_float32(self.frame_length))
 
     @property
     def window_shift(self) -> int:
-        """Samples from the start of one frame to the start of the next."""
+        """Number of samples from the start of one frame to the start of the next frame."""
         return int(as_float32(self.sample_frequency) * 0.001 * as_float32(self.frame_shift))
 
     @property
     def padded_window_size(self) -> int:
-        """Points of the FFT."""
+        """Number of points of the FFT."""
         return 1 << (self.window_size - 1).bit_length() if self.round_to_power_of_two else self.window_size
 
     @property
@@ -133,7 +133,7 @@ class MelFeatureOptions(FrameOptions):
 
 
 class FbankOptions(MelFeatureOptions):
-    """Log-mel filter bank features (Kaldi: FbankOptions)."""
+    """Options of log-mel filter bank features (Kaldi: FbankOptions)."""
 
     use_log_fbank: bool = option(
         True, "log of the mel energies, not the energies themselves", known_as=("log", "log_mel")
@@ -147,7 +147,7 @@ class FbankOptions(MelFeatureOptions):
 
 
 class MfccOptions(MelFeatureOptions):
-    """Mel-frequency cepstral coefficients (Kaldi: MfccOptions)."""
+    """Options of mel-frequency cepstral coefficients (Kaldi: MfccOptions)."""
 
     use_energy: bool = option(True, "log energy in place of C0", known_as=("append_energy", "energy"))
     num_ceps: int = option(
@@ -169,7 +169,7 @@ class MfccOptions(MelFeatureOptions):
 
 
 class PlpOptions(MelFeatureOptions):
-    """Perceptual linear prediction cepstra (Kaldi: PlpOptions)."""
+    """Options of perceptual linear prediction cepstra (Kaldi: PlpOptions)."""
 
     use_energy: bool = option(True, "log energy in place of C0", known_as=("append_energy", "energy"))
     lpc_order: int = option(12, "order of the linear prediction", known_as=("order",))
@@ -199,7 +199,7 @@ class PlpOptions(MelFeatureOptions):
 
 
 class SpectrogramOptions(FrameOptions):
-    """Log power spectrum (Kaldi: SpectrogramOptions)."""
+    """Options of the log power spectrum (Kaldi: SpectrogramOptions)."""
 
     energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")

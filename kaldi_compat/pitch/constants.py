@@ -128,10 +128,12 @@ class PitchConstants:
         )
 
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
-        """Return the number of resampled samples of ``samples_in`` samples (LinearResample::GetNumOutputSamples).
+        """Return the number of samples after resampling (Kaldi: LinearResample::GetNumOutputSamples).
 
-        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. ``samples_in`` is
-        an integer, an array or a tensor.
+        Args:
+            samples_in: number of samples before resampling: an integer, an array or a tensor.
+            finished: True if no more audio follows. If False, the resampled samples whose filters reach past the end
+                are not counted.
         """
         if finished:
             return count_resampled(samples_in, self.rate_in, self.rate_out)

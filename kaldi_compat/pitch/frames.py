@@ -75,7 +75,7 @@ def split_into_frames(
     constants: PitchConstants,
     ends: Integers | None = None,
 ) -> PitchFrames:
-    """Return the frames of utterances.
+    """Resample the audio of utterances, and compute the frames that the pitch search needs.
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
@@ -152,16 +152,21 @@ def check_finite(signal: Floats) -> None:
 
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Return the total sums of squares and of samples, in double precision, after adding both sums of ``part``.
+    """Add the samples of ``part`` to the sum of squares and the sum of samples of earlier audio.
 
-    Each sum of ``part`` is computed in float32. :func:`compute_variance` takes the result.
+    Args:
+        total: sum of squares and sum of the samples of earlier audio, in double precision.
+        part: the next samples, float32 (samples,). Their two sums are computed in float32.
+
+    Returns:
+        Both sums after the addition, for :func:`compute_variance`.
     """
     squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the variance of ``count`` samples from their sums of squares and of samples; NaN without samples."""
+    """Return the variance of ``count`` samples; NaN without samples. ``total`` is the result of :func:`add_energy`."""
     if count == 0:
         return math.nan
     mean = total[1] / count
@@ -260,7 +265,7 @@ def group_rows(sizes: Integers) -> Groups:
     """Return the group (rows,) of the row of each frame: 0 in a group of four rows, 1 in a pair, 2 for a single row.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
-    in groups of four add their products in another order than the last one to three rows.
+    in groups of four add their products in a different order than the last one to three rows.
 
     Args:
         sizes: (chunks,): number of frames of each chunk.

@@ -49,7 +49,7 @@ def interpolate_linearly(features: Floats) -> Floats:
     the gap becomes 1.
 
     Args:
-        features: (frames, 2) or more columns: probability of voicing, pitch in Hz, and columns that are copied.
+        features: (frames, columns): the probability of voicing, the pitch in Hz, and further columns, which are copied.
 
     Returns:
         Array of the same shape. Only the pitch differs.
@@ -87,24 +87,29 @@ def interpolate_smoothly(
     counts: InterpolationCounts | None = None,
     **changes: Unpack[InterpolatePitchKeywords],
 ) -> Floats:
-    """Replace the pitch in (probability of voicing, pitch) by a smooth pitch that follows voiced frames.
+    """Replace the pitch of each frame with the pitch on the most probable path through a grid of pitches.
 
-    The pitch is the most probable path through a grid of pitches. A step has a Gaussian probability. A measured pitch
-    has the probability of voicing, and the other pitches share the remaining probability.
+    The change of the pitch from one frame to the next, in Hz, has a Gaussian distribution. In a frame with a measured
+    pitch, the probability of the measured pitch rises with the probability of voicing, and the probability of the other
+    pitches falls. In a frame without a measured pitch, all pitches have the same probability.
 
     Args:
-        features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
+        features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz, or 0 without a measured pitch.
         options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters that the frames are added to.
 
     Returns:
-        ``(frames, 2)``
+        ``(frames, 2)``: the unchanged probability of voicing, and the smooth pitch in Hz.
 
     Raises:
         FeatureError: the features do not have two columns, or a pitch is negative or NaN.
         MemoryError: the grid has too many pitches.
+
+    >>> track = np.array([[0.9, 100], [0.9, 102], [0.1, 200], [0.1, 0], [0.9, 108]], np.float32)
+    >>> interpolate_smoothly(track)[:, 1].round()
+    array([101., 102., 105., 105., 108.], dtype=float32)
     """
     options = make_options("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
@@ -183,7 +188,10 @@ class RaggedGrids:
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest number of each utterance. Either all utterances are empty, or none."""
+    """Return the minimum of ``low`` (rows,) and the maximum of ``high`` (rows,) over the rows of each utterance.
+
+    Both results have the shape (utterances,). Either all utterances have rows, or none of them has.
+    """
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
@@ -204,7 +212,7 @@ def interpolate_ragged(
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
-        (rows, 2)
+        Features of shape (rows, 2): the unchanged probability of voicing, and the smooth pitch in Hz.
     """
     grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)
@@ -252,13 +260,17 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
 
 
 def _compute_reach(options: InterpolatePitchOptions) -> int:
-    """Return the largest move of the pitch, in states of the grid."""
+    """Return the largest change of pitch from one frame to the next, in states of the grid."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
 
 @native.twin(_find_most_probable_paths_in_c)
 def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
-    """Return the states (rows,) of the most probable path on the grids.
+    """Return the most probable path of each utterance: the state (index in the grid) of each frame, (rows,).
+
+    Args:
+        grids: grids of all utterances.
+        options: options of the interpolation.
 
     Raises:
         MemoryError: memory for the moves of the longest utterance is short.
@@ -314,9 +326,16 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
 
 
 def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
-    """Draw Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn).
+    """Draw a vector of Kaldi's standard normal noise from each seed (VectorBase::SetRandn).
 
-    ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
+    The numbers are drawn in pairs. A pair consists of the cosine and the sine of one angle, times one radius.
+
+    Args:
+        seeds: (n,): initial states of ``rand_r()``.
+        dim: number of elements of a vector.
+
+    Returns:
+        (n, dim).
     """
     radius, angle = draw_polar_noise(seeds, -(-dim // 2))
     sine, cosine = sincosf(angle)

@@ -70,11 +70,16 @@ def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: 
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch (frames, 2). A frame has the values of the first path that decides it.
+    """Compute the correlation and the pitch that the first pass of online decoding has for each frame.
+
+    A frame has the values of the first path that decides it.
 
     Args:
         analysis: frames and paths of an utterance.
         options: options of the tracker.
+
+    Returns:
+        The normalized correlation, and the pitch in Hz, (frames, 2).
     """
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
@@ -90,15 +95,19 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return processed pitch features (frames, dim). A frame has the values of the first path that decides it.
+    """Compute the processed pitch features that the first pass of online decoding has for each frame.
 
-    Until the end is known, a frame also waits for ``normalization_right_context`` later frames.
+    A frame has the values of the first path that decides it. Until the end is known, a frame also waits for
+    ``normalization_right_context`` later frames.
 
     Args:
         analysis: frames and paths of an utterance.
         pitch_options: options of the tracker.
         options: options of the processing.
         generator: source of the noise for deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
+
+    Returns:
+        (frames, dim).
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None

@@ -75,11 +75,11 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
-        left, right: frames before and after each frame that the mean is taken over.
+        left, right: number of frames before and after each frame that the mean is taken over.
         lengths: ``(...,)``: number of valid frames; None if all frames are valid.
 
     Returns:
-        ``(..., frames)``
+        Normalized log pitch of shape ``(..., frames)``.
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
@@ -118,7 +118,14 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
 
 def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
-    """Draw a standard normal number from ``generator`` for each element of ``frames`` (...,).
+    """Draw a standard normal number for each element of ``frames``.
+
+    Args:
+        frames: array or tensor of any shape, which gives the shape, the dtype and the device of the result.
+        generator: see :func:`process_pitch`.
+
+    Returns:
+        Noise of the shape of ``frames``.
 
     Raises:
         OptionError: ``generator`` has a wrong type; tensors need a generator of torch, arrays need one of NumPy, and
@@ -261,7 +268,15 @@ def process_ragged(
 
 
 def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
-    """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace their computation."""
+    """Compute the filters of the deltas of the log pitch in advance, because compilers cannot trace this computation.
+
+    Args:
+        options: options of :func:`process_pitch`.
+        dtype: type of the weights.
+
+    Returns:
+        Options and filters of the deltas, for the argument ``deltas`` of :func:`process_pitch`.
+    """
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
 
@@ -276,11 +291,14 @@ def compute_undelayed_features(
     """Compute :func:`process_pitch` without the delay, and with ``noise`` on the deltas.
 
     Args:
-        features: (..., frames, 2).
-        noise: (..., frames), standard normal; None for no noise.
-        options: options of the processing.
+        features: (..., frames, 2): the normalized correlation, and the pitch in Hz.
+        noise: (..., frames): standard normal numbers; None for no noise.
+        options: the columns and their scales.
         lengths: (...): number of valid frames; None if all frames are valid.
-        deltas: filters of the deltas; None to create the filters.
+        deltas: result of :func:`make_pitch_deltas`; computed if None.
+
+    Returns:
+        (..., frames, dim), with the columns of :func:`process_pitch`.
     """
     xp = get_namespace(features)
     if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.

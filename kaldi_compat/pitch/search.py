@@ -211,6 +211,9 @@ def find_predecessors(by_way: Floats) -> States:
 
     Args:
         by_way: (states, states): cost of each state (row) when it follows each previous state (column).
+
+    Returns:
+        Index of the predecessor of each state, (states,).
     """
     costs, last, turned = by_way, len(by_way) - 1, False
     lower = _find_first_minima(by_way)
@@ -224,7 +227,10 @@ def find_predecessors(by_way: Floats) -> States:
 
 
 def _find_first_minima(costs: Floats) -> list[int]:
-    """Return the first local minimum of each state at or after the previous state's minimum."""
+    """Return, for each state, the index of the first local minimum of its costs, a row of ``costs`` (states, states).
+
+    The search in a row starts at the minimum of the previous row.
+    """
     minima, last = [], 0
     for row in costs.tolist():
         while last + 1 < len(row) and row[last + 1] < row[last]:
@@ -274,10 +280,13 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of frames at the end on which the best paths to different states differ.
+    """Return the number of last frames on which the best paths to different states differ.
 
-    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed. For
-    ``before``, see :class:`Lattice`.
+    Paths do not cross, so only the two outermost paths are followed.
+
+    Args:
+        before: (frames, states): the array ``before`` of a :class:`Lattice`.
+        max_frames: upper bound of the result.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

@@ -20,7 +20,7 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Return the mean over ``size`` values around each value, which is constant near both ends: ``(n,)`` -> ``(n,)``.
+    """Compute the mean of ``size`` neighboring values for each of ``values`` (n,). It is constant near both ends.
 
     As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
     subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
@@ -39,7 +39,7 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Return the average over ``size`` values around each value, (n,). Values near the ends do not change."""
+    """Replace each of ``values`` (n,) with the mean of ``size`` neighboring values, except near both ends."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:
@@ -56,7 +56,9 @@ def compute_moving_average(values: Floats, size: int) -> Floats:
 def smooth_pitch(
     features: npt.NDArray[Any], options: SmoothPitchOptions | None = None, **changes: Unpack[SmoothPitchKeywords]
 ) -> npt.NDArray[Any]:
-    """Compute the log odds of voicing, and the smoothed log pitch minus its moving mean.
+    """Replace the probability of voicing with its log odds, and the pitch with its smoothed, normalized logarithm.
+
+    The log pitch is normalized by subtracting its moving mean.
 
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
@@ -64,7 +66,7 @@ def smooth_pitch(
         options, changes: the windows, as a dataclass or by name; Kaldi's defaults if omitted.
 
     Returns:
-        ``(frames, columns)``
+        ``(frames, columns)``: the log odds of voicing, the log pitch, and the other columns.
 
     Raises:
         FeatureError: there are fewer than two columns, a probability is outside 0 to 1, or a pitch is not positive.
@@ -118,5 +120,8 @@ def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: Smoo
         features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
         options: the windows.
+
+    Returns:
+        Features of shape (rows, columns).
     """
     return map_utterances(features, bounds, lambda track: smooth_pitch(track, options))

@@ -27,7 +27,7 @@ _ROWS = 768
 
 
 class _ThreadMemory(threading.local):
-    """Memory of the paths of a thread's last block. Allocating it for each block costs a tenth of the time."""
+    """Memory for paths that each thread reuses. Allocating memory for each block takes a tenth of the time."""
 
     memory: Lattice | None = None
 
@@ -40,7 +40,7 @@ class Paths:
 
     Args:
         options: the tracker's options.
-        memory: memory for the frames, used if it has the right shape.
+        memory: memory for the frames, used if it has the right shape; None to allocate memory.
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
@@ -136,7 +136,7 @@ def track_pitches(
         options, changes: options of the tracker, as for :func:`track_pitch`.
 
     Returns:
-        Pairs of key and features, in order.
+        Pairs of key and features (frames, 2), in the order of ``utterances``.
 
     Raises:
         AudioError: see :func:`track_pitch`.

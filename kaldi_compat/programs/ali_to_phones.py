@@ -60,7 +60,11 @@ def main(options: Options, model: str, source: str, target: str) -> int:
 def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
     """Convert alignments to phones.
 
-    ``form`` is "phones", "frames" for the phone of each frame, or "lengths" for pairs of a phone and its frames.
+    Args:
+        block: alignments, a vector of transition-ids for each utterance.
+        model: model of the alignments.
+        form: "phones" for one entry per phone, "frames" for the phone of each frame, or "lengths" for pairs of a phone
+            and its number of frames.
     """
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":

@@ -44,7 +44,12 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
 
 
 def append_posteriors(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
-    """Append one column per class to the matrices of a block.
+    """Append the posterior of each class as a column to the features of each utterance.
+
+    Args:
+        block: the features of the utterances.
+        posteriors: the posteriors of each utterance.
+        num_classes: number of classes, which is the number of appended columns.
 
     Raises:
         Skip: the features and the posteriors of an utterance have different numbers of frames.

@@ -42,11 +42,15 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
 
 
 def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EMPTY_ENTRY) -> ArrayBlock:
-    """Append a vector to each row of each matrix.
+    """Append the vector of each utterance to all frames of the utterance.
+
+    Args:
+        block: the features of the utterances.
+        vectors: the vector of each utterance.
+        refusal: warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:
-        Skip: a matrix is empty, with the warning ``refusal`` and the key in place of ``{}``; or the vectors of several
-            utterances differ in length.
+        Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:

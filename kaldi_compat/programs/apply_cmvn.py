@@ -71,8 +71,10 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             return normalize_block(block, replaced, options)
 
         counts = map_table(blocks, writer, normalize)
-    what = "mean and variance" if options.norm_vars else "mean"
-    logger.info("Applied cepstral %s normalization to %d utterances, errors on %d", what, counts.done, counts.failed)
+    statistics_names = "mean and variance" if options.norm_vars else "mean"
+    logger.info(
+        "Applied cepstral %s normalization to %d utterances, errors on %d", statistics_names, counts.done, counts.failed
+    )
     return counts.status
 
 

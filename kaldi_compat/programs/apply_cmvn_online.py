@@ -77,7 +77,12 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
 
 def group_utterances(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
-    """Forget the last speaker, and yield the names of a new speaker's utterances in blocks."""
+    """Yield the names of one speaker's utterances in blocks, after resetting the normalizer for this speaker.
+
+    Args:
+        names: names of the utterances.
+        online: the normalizer, which is reset.
+    """
     online.reset()
     for first in range(0, len(names), UTTERANCES_PER_BLOCK):
         group = names[first : first + UTTERANCES_PER_BLOCK]

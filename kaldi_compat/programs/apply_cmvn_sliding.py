@@ -47,7 +47,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
 
 def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
-    """Normalize an utterance, (frames, dim), and log warnings about floored variances."""
+    """Normalize the features (frames, dim) of an utterance, and log warnings about floored variances."""
     start, end = compute_sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix
     normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
@@ -57,7 +57,13 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
 
 
 def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
-    """Log a warning for each frame with floored variances, at most ``max_warnings`` times if not negative."""
+    """Log a warning for each frame with floored variances.
+
+    Args:
+        variance: (frames, dim): variances of the window of each frame.
+        size: (frames,): number of frames of each window.
+        max_warnings: largest number of warnings; negative for no limit.
+    """
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
     shown = frames if max_warnings < 0 else frames[:max_warnings]

@@ -56,7 +56,14 @@ def main(options: Options, first: str, second: str) -> int:
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
-    """Add the sums of a block's utterances, one by one, to the sums (3, dim) of earlier utterances.
+    """Add the products of the utterances of a block, one by one, to the sums over earlier utterances.
+
+    Args:
+        sums: (3, dim): sums over earlier utterances; (3, 0) before the first utterance.
+        block: result of :func:`sum_products`.
+
+    Returns:
+        The new sums, (3, dim).
 
     Raises:
         FeatureError: the dimension differs from the dimension of the first utterance.
@@ -73,11 +80,15 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of the columns of an utterance's features in two tables.
+    """Compute the inner products of the columns of each utterance's features in two tables.
+
+    Args:
+        block: features of the utterances in the first table.
+        table: the second table.
 
     Returns:
-        For each utterance (3, dim): products of the first features with themselves, of the second features with
-        themselves, and of the first with the second features.
+        A matrix (3, dim) for each utterance: products of the first features with themselves, of the second features
+        with themselves, and of the first with the second features.
 
     Raises:
         Skip: an utterance cannot be compared. The exception has Kaldi's warning.

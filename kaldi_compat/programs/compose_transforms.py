@@ -102,12 +102,12 @@ def make_lookups(
 
 
 def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
-    """Multiply transforms.
+    """Multiply the transforms of each entry of a block.
 
     Args:
         block: block with the keys of the entries.
-        a: transforms, (entries, rows, columns), or one transform for all entries, (rows, columns).
-        b: transforms that are applied before ``a``, of the same form.
+        a: transforms (entries, out, middle), or one transform (out, middle) for all entries.
+        b: transforms that are applied before ``a``, (entries, middle, dim) or (middle, dim).
         options: options of the program.
 
     Raises:

@@ -59,7 +59,14 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
-    """Return the frames of a block, (frames, dim), and their weights, (frames,), or None without weights.
+    """Look up the weights of the frames of a block.
+
+    Args:
+        block: features of the utterances.
+        weights: table of the weights of each utterance's frames; None for no weights.
+
+    Returns:
+        The frames of all utterances, (frames, dim), and their weights, (frames,), or None without a table.
 
     Raises:
         Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
@@ -78,7 +85,13 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 def compute_utterance_statistics(
     block: ArrayBlock, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> ArrayBlock:
-    """Compute the statistics of each utterance, (2, dim + 1)."""
+    """Compute the CMVN statistics (2, dim + 1) of each utterance of a block.
+
+    Args:
+        block: features of the utterances.
+        weights: table of the weights of each utterance's frames; None for no weights.
+        check: reports statistics that are not finite.
+    """
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
@@ -87,7 +100,7 @@ def compute_utterance_statistics(
 
 
 class Sum:
-    """Sum of the statistics of utterances.
+    """Sum of the CMVN statistics of utterances.
 
     Attributes:
         statistics: the sum, (2, dim + 1). None without any features, zeros if all utterances were skipped.
@@ -129,7 +142,19 @@ def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None)
 def write_by_speaker(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> Counts:
-    """Write the statistics of each speaker in ``spk2utt``, and return the numbers of used and skipped utterances."""
+    """Write the CMVN statistics of each speaker.
+
+    Args:
+        tables: opens the tables.
+        spk2utt: rspecifier of the utterances of each speaker.
+        source: rspecifier of the features.
+        target: wspecifier of the statistics.
+        weights: table of the weights of each utterance's frames; None for no weights.
+        check: reports statistics that are not finite.
+
+    Returns:
+        The numbers of used and skipped utterances.
+    """
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)

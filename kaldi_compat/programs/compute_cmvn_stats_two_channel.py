@@ -94,13 +94,19 @@ class CallBlock:
     size: int = 0  # Size of the features in bytes.
 
     def can_add(self, feats: list[Matrix]) -> bool:
-        """Return True if the block has room for features, and the features have its dimension."""
+        """Return True if the block has room for ``feats``, and the matrices in ``feats`` have the block's dimension."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
 
     def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
-        """Add utterances of one call."""
+        """Add utterances of one call.
+
+        Args:
+            keys: keys of the utterances.
+            feats: features (frames, dim) of each utterance.
+            roles: ``ONE`` and ``OTHER`` for the two sides of a call that are compared, otherwise ``ALONE``.
+        """
         self.keys += keys
         self.feats += feats
         self.roles += roles
@@ -109,7 +115,7 @@ class CallBlock:
     def compute_statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the CMVN statistics (2, dim + 1) of each utterance.
 
-        In each frame of a call, the quieter side has the weight ``quieter_channel_weight``, and the other side 1.
+        In each frame of a call, the quieter side has the weight ``quieter_channel_weight``, and the louder side 1.
         Frames of utterances that are processed separately have the weight 1.
         """
         lengths = np.array(list(map(len, self.feats)))
@@ -157,7 +163,11 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
 
 
 def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
-    """Return the utterances of a call that have features, and the features. Log utterances without features."""
+    """Look up the features of a call, and log a warning for each utterance without features.
+
+    Returns:
+        Keys of the utterances that have features, and their features (frames, dim).
+    """
     keys, feats = [], []
     for key in utterances:
         (value,) = table.find_each([key])

@@ -74,8 +74,8 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
     """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
-    places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in places]
+    ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
+    return block.names(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in ranges]
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
@@ -94,7 +94,7 @@ def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
 
 
 def _drop_empty_columns(block: ArrayBlock) -> ArrayBlock:
-    """Give matrices without rows the shape (0, 0), as Kaldi writes them."""
+    """Return the block with the shape (0, 0) for matrices without rows, as Kaldi writes such matrices."""
     empty = block.shapes[:, 0] == 0
     if not empty.any():
         return block

@@ -34,7 +34,7 @@ class Options(FileOptions):
 
     @property
     def kind_in(self) -> io_ark.Kind:
-        """Type of the input, by its name in ``io_ark``."""
+        """Kind of the input objects, as named in ``io_ark``."""
         return "htk" if self.htk_in else "sphinx" if self.sphinx_in else "matrix"
 
 

@@ -41,6 +41,10 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
 
     If a frame lists the integer twice, the first weight counts.
 
+    Args:
+        block: posteriors of the utterances.
+        alignments: aligned integers (frames,) of each utterance.
+
     Raises:
         FeatureError: the numbers of frames differ.
     """

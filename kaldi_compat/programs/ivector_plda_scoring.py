@@ -143,5 +143,5 @@ class Vectors:
         logger.info("Average renormalization scale on %s iVectors was %s", self.name, mean)
 
     def find(self, keys: Sequence[str]) -> list[tuple[Vector, int] | None]:
-        """Return the vectors and numbers of utterances under keys, None for a missing key."""
+        """Return the vector and the number of utterances of each key, or None for a key that is missing."""
         return [self.mapped.get(key) for key in keys]

@@ -51,7 +51,7 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
 
 
 def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
-    """Add a vector to every vector of a block. Compute in the precision of ``shift``, and store float32.
+    """Add the vector ``shift`` (dim,) to every vector of a block. Compute in the dtype of ``shift``, and store float32.
 
     Raises:
         Skip: the vectors of several entries differ in length.

@@ -39,8 +39,13 @@ def main(options: Options, source: str, target: str) -> int:
 def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
     """Shift features in time. Row ``r`` of the result is row ``r - shift``, limited to the first and last row.
 
+    Args:
+        block: features of the utterances.
+        shift: number of frames.
+        refusal: warning about an empty matrix, with ``{}`` in place of the key.
+
     Raises:
-        Skip: a matrix is empty. The warning is ``refusal``, with the key in place of ``{}``.
+        Skip: a matrix is empty.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:

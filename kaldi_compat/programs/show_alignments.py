@@ -39,7 +39,7 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
 
 
 def split_bytes(text: str) -> str:
-    """Return a string with one character per UTF-8 byte of a string. Kaldi counts bytes to align columns."""
+    """Return a string with one character for each UTF-8 byte of ``text``. Kaldi counts bytes to align columns."""
     return text.encode(errors="surrogateescape").decode("latin-1")
 
 

@@ -42,7 +42,13 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
 
 
 def format_transitions(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
-    """Yield a line for each transition-state and each transition-id. ``counts`` are occupation counts of pdfs."""
+    """Yield a line for each transition-state and each transition-id.
+
+    Args:
+        model: the transition model.
+        names: maps phones to their symbols.
+        counts: occupation count of each pdf, (pdfs,); None to omit the counts.
+    """
     ids = np.arange(1, model.num_transition_ids + 1)
     probabilities, targets, loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)
     pdfs = model.pdfs(ids)

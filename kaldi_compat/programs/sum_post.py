@@ -73,11 +73,14 @@ def main(options: Options, first: str, second: str, target: str) -> int:
 
 
 def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
-    """Add two sets of posteriors of the same frames. Also return the number of frames without a common integer.
+    """Add two sets of posteriors of the same frames.
 
     The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
     becomes one entry, the sum of its weights, or none if this is 0. Otherwise, a run keeps its entries, sorted by
     weight as in Kaldi. With ``drop_frames`` or ``zero_if_disjoint``, frames without a common integer lose all entries.
+
+    Returns:
+        The sum, and the number of frames in which the two sets have no integer in common.
     """
     entries, is_second = interleave_frames(
         scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)
@@ -105,7 +108,8 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
         )
         keep = result.weights != 0
     else:
-        pairs = starts[sizes == 2]  # Exchange two entries if the first entry has the larger weight.
+        # Runs of two entries, the usual case, need no sort. The entry with the smaller weight comes first.
+        pairs = starts[sizes == 2]
         pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
         order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
         longer = np.flatnonzero(np.repeat(sizes > 2, sizes))

@@ -115,7 +115,16 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 
 
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
-    """Apply a linear or affine transform to the rows of utterances. ``bounds`` are their boundaries; None for one."""
+    """Apply a linear or affine transform to each row of features.
+
+    Args:
+        feats: (rows, dim): features of one or several utterances.
+        matrix: (out, dim), or (out, dim + 1) if its last column is an offset.
+        bounds: (utterances + 1,): first row of each utterance, followed by the number of rows; None for one utterance.
+
+    Returns:
+        (rows, out).
+    """
     dim = feats.shape[1]
     linear = multiply_by_transpose(feats, matrix[:, :dim], bounds)
     return linear + matrix[:, dim] if matrix.shape[1] > dim else linear

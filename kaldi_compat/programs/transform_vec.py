@@ -32,7 +32,11 @@ def main(options: NoOptions, transform: str, source: str, target: str) -> int:
 
 
 def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
-    """Multiply vectors by a matrix of shape (out, dim), or (out, dim + 1) if its last column is an offset.
+    """Apply a linear or affine transform to the vectors of a block.
+
+    Args:
+        block: vectors of dimension dim.
+        matrix: (out, dim), or (out, dim + 1) if its last column is an offset.
 
     Raises:
         Skip: the vectors of several entries differ in length.

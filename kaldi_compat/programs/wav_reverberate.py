@@ -63,9 +63,9 @@ def main(options: Options, source: str, target: str) -> int:
 
     for channel, _ in parts:
         if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
-            where = f" in channel {channel}" if len(rir.samples) > 1 else ""
+            location = f" in channel {channel}" if len(rir.samples) > 1 else ""
             logger.warning(
-                "The impulse response %s is silent%s, so the output is silent", options.impulse_response, where
+                "The impulse response %s is silent%s, so the output is silent", options.impulse_response, location
             )
     speech = get_channel(wave, options.input_wave_channel, source)
     output = [
@@ -92,7 +92,10 @@ def read_wave(name: str) -> Wave:
 
 
 def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wave, float, float]]:
-    """Return name, audio, signal-to-noise ratio in dB and start time in seconds of each noise.
+    """Read the noises that the options list.
+
+    Returns:
+        Tuples of the name, the audio, the signal-to-noise ratio in dB, and the start time in seconds.
 
     Raises:
         OptionError: the options list different numbers of noises, ratios and start times.

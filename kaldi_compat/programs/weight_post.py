@@ -42,7 +42,12 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the entries of each frame by its weight. Entries of frames with a weight of 0 or no weight are removed.
+    """Multiply the posteriors of each frame by the weight of the frame. Remove them if the weight is 0 or missing.
+
+    Args:
+        block: posteriors of the utterances.
+        weights: weights (frames,) of the frames of each utterance.
+        tolerance: largest difference between the numbers of weights and frames.
 
     Raises:
         Skip: the numbers of weights and frames differ by more than ``tolerance``.

@@ -55,7 +55,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
 
 def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale the entries in the mask ``is_silence``, (entries,). A scale of 0 removes them."""
+    """Scale the entries for which the mask ``is_silence`` (entries,) is True. A scale of 0 removes them."""
     if scale == 0:
         return select_entries(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
