@@ -210,7 +210,7 @@ def read_vec_int_scp(
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one vector of integers: int32 for a binary object, int64 for text.
+    """Read one vector of integers (size,): int32 for a binary object, int64 for text.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -256,7 +256,7 @@ def read_vec_flt_ark(
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one float vector; see :func:`read_vec_flt_ark`.
+    """Read one float vector (size,) of the type that :func:`read_vec_flt_ark` describes.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -298,7 +298,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one matrix; see :func:`read_mat_ark`.
+    """Read one matrix (rows, columns) of the type that :func:`read_mat_ark` describes.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -396,7 +396,7 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds.
+    """Iterate over the times of confusion networks in an archive: lists of pairs (start, end) in seconds.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -410,7 +410,7 @@ def read_cntime_ark(
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
-    """Read the times of one confusion network: pairs (begin, end) in seconds.
+    """Read the times of one confusion network: a list of pairs (start, end) in seconds.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -464,8 +464,8 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
     """Write a matrix to an open archive, and its location to an open script file, as WeNet's copy of kaldi_io does.
 
     Args:
-        key: the key.
-        mat: float32 or float64 matrix.
+        key: key of the entry.
+        mat: float32 or float64 array of shape (rows, columns).
         ark_fout: binary file, whose name is written to the script file.
         scp_out: text file.
 
@@ -480,7 +480,7 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior in binary; see :func:`write_vec_int`."""
+    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`."""
     _write(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
@@ -490,7 +490,8 @@ def read_segments_as_bool_vec(
     """Read the segments of one recording as a mask of frames, at 100 frames per second.
 
     Args:
-        segments_file: a segments file. Every line has an utterance, the recording, and begin and end in seconds.
+        segments_file: name of a segments file, or an open binary file. Each line has an utterance, a recording, a start
+            time and an end time in seconds.
         return_key: also return the name of the recording.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -501,16 +502,26 @@ def read_segments_as_bool_vec(
 
     Raises:
         FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
+
+    >>> import io
+    >>> from kaldi_standins.kaldi_io import read_segments_as_bool_vec
+    >>> mask = read_segments_as_bool_vec(io.BytesIO(b"utt1 rec1 0.0 0.5\\nutt2 rec1 1.0 1.2\\n"))
+    >>> mask.shape, int(mask.sum())
+    ((120,), 70)
     """
     name = name_of_stream(segments_file)
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
     if not fields:
-        raise FormatError("has no segments: write an utterance, a recording, begin and end on every line", file=name)
+        raise FormatError(
+            "has no segments: write an utterance, a recording, a start time and an end time on every line", file=name
+        )
     if any(len(line) < 4 for line in fields):
         raise FormatError(
-            "has a line of fewer than 4 fields: write an utterance, a recording, begin and end on every line", file=name
+            "has a line of fewer than 4 fields: write an utterance, a recording, a start time and an end time on every "
+            "line",
+            file=name,
         )
     recordings = {line[1] for line in fields}
     if len(recordings) > 1:
@@ -649,7 +660,7 @@ class _Integers(Codec[Array]):
 
 
 class _Times(Codec[list[tuple[float, float]]]):
-    """Codec of pairs (begin, end) in seconds."""
+    """Codec of pairs (start, end) in seconds."""
 
     def __init__(self) -> None:
         self._codec = codec("float-pair-vector")

@@ -42,6 +42,9 @@ def _make_tables(
 class OnlineNemoFbank:
     """NeMo's log-mel features of audio in -1 to 1. Every request for a range of frames computes the range again.
 
+    Args:
+        opts: the options.
+
     Raises:
         OptionError: Kaldi refuses a value.
 

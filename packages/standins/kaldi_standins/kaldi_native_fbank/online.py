@@ -106,7 +106,7 @@ class FrameStore:
 
 
 class OnlineFeature(FrameStore):
-    """Base class of the features of audio in chunks of any size."""
+    """Base class of online features, which are computed from audio in chunks of any size."""
 
     options_type: ClassVar[type[Any]]
 
@@ -255,7 +255,14 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in chunks."""
+    """Mel-frequency cepstral coefficients of audio in chunks.
+
+    >>> import numpy as np
+    >>> mfcc = OnlineMfcc(MfccOptions())
+    >>> mfcc.accept_waveform(16000, np.zeros(16000, np.float32))
+    >>> mfcc.num_frames_ready, mfcc.get_frame(0).shape
+    (98, (13,))
+    """
 
     options_type = MfccOptions
 

@@ -68,12 +68,12 @@ class OnlinePitch(FrameStore):
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that are known so far."""
+        """Number of frames that can be read so far."""
         self._update()
         return super().num_frames_ready
 
     def get_frame(self, frame: int) -> Floats:
-        """Return a frame (dim,).
+        """Return the features (dim,) of the frame with the number ``frame``.
 
         Raises:
             StreamError: the frame is not available yet (a RuntimeError).

@@ -183,10 +183,10 @@ class MatrixShape:
 
     @classmethod
     def read(cls, rxfilename: str, *, pipes: bool = True, network: bool = True) -> MatrixShape:
-        """Read the shape of the matrix of an rxfilename.
+        """Read the shape of a matrix, without its values.
 
         Args:
-            rxfilename: the place of the matrix.
+            rxfilename: location of the matrix, such as ``feats.ark:123``.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 
@@ -198,7 +198,7 @@ class MatrixShape:
 
     @classmethod
     def from_array(cls, matrix: Any) -> MatrixShape:
-        """Return the shape of an array, or of a matrix's info."""
+        """Return the shape of an array (rows, columns), or of the metadata of a matrix."""
         rows, columns = matrix.shape
         return cls(int(rows), int(columns))
 
@@ -209,7 +209,7 @@ def _compute_duration(samples: int, frequency: float) -> float:
 
 
 class WaveData:
-    """Audio.
+    """Audio of a wave file.
 
     Args:
         sample_freq: sampling rate in Hz.
@@ -241,11 +241,11 @@ class WaveData:
 
     @classmethod
     def from_wave(cls, wave: Wave) -> WaveData:
-        """Convert audio from io_ark's type."""
+        """Convert a :class:`io_ark.Wave` to this class."""
         return cls(wave.sample_frequency, wave.samples)
 
     def to_wave(self) -> Wave:
-        """Convert to io_ark's type of audio."""
+        """Convert the audio to a :class:`io_ark.Wave`."""
         return Wave(self._frequency, self._data.numpy())
 
 
@@ -283,7 +283,7 @@ class WaveInfo:
 
     @property
     def data_bytes(self) -> int:
-        """Number of bytes of samples."""
+        """Size of all samples in bytes."""
         return self.sample_count * self.block_align
 
     @property

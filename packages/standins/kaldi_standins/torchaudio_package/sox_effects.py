@@ -84,7 +84,13 @@ def apply_effects_file(
     channels_first: bool = True,
     format: str | None = None,
 ) -> tuple[Tensor, int]:
-    """Read an audio file and apply effects, as :func:`apply_effects_tensor`; ``normalize`` and ``format`` are ignored.
+    """Read an audio file and apply effects of SoX. See :func:`apply_effects_tensor` for the effects and the result.
+
+    Args:
+        path: path or open file.
+        effects: lists of a name and arguments.
+        normalize, format: ignored.
+        channels_first: False to return samples (T, channels).
 
     Raises:
         AudioError: the file cannot be read.
