@@ -1,4 +1,4 @@
-"""Find the features of an array in audio, in stages from the most usual computations to rare ones."""
+"""Find the features of an array in audio, in stages from the most common computations to rare ones."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 class Finder:
-    """Search in stages that ends when an array is explained.
+    """Search for the features of an array, in stages. The search ends when the array is explained.
 
     Args:
-        target: the array.
+        target: the array (frames, columns).
         words: descriptions of the changes to the array.
         sources: channels of the recording.
         recording: the recording (channels, T).
@@ -421,8 +421,8 @@ class Finder:
         for search, attempt in best_of.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
             if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
-                own = _start_at(search, candidate, candidate.source)
-                limit = min([limit, *map(search.cost, own)])
+                starts_at_same_rate = _start_at(search, candidate, candidate.source)
+                limit = min([limit, *map(search.cost, starts_at_same_rate)])
             begun = [_start_at(search, candidate, other) for other in candidate.source.at_other_rates]
             begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
