@@ -189,6 +189,15 @@ def read_vec_int_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(file)]
+    [('utt1', [3, 1, 2])]
     """
     return _read_archive(_INTEGERS, file_or_fd, Access(pipes, network))
 
@@ -251,6 +260,15 @@ def read_vec_flt_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_flt(file, np.ones(2, np.float32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(file)]
+    [('utt1', [1.0, 1.0])]
     """
     return _read_archive(_VECTORS, file_or_fd, Access(pipes, network))
 
@@ -293,6 +311,15 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(file)]
+    [('utt1', (5, 2))]
     """
     return _read_archive(_MATRICES, file_or_fd, Access(pipes, network))
 
@@ -371,6 +398,14 @@ def read_post_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_post(file, [[(1, 0.5), (2, 0.5)], [(3, 1.0)]], key="utt1")
+    >>> position = file.seek(0)
+    >>> list(kaldi_io.read_post_ark(file))
+    [('utt1', [[(1, 0.5), (2, 0.5)], [(3, 1.0)]])]
     """
     return _read_archive(codec("posterior"), file_or_fd, Access(pipes, network))
 
@@ -746,7 +781,7 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
 
 
 def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
-    """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges."""
+    """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges. Errors name the key."""
     parts = [_INTERVAL.fullmatch(part) for part in text.split(",")]
     if None in parts:
         raise RangeSyntaxError(f"'[{text}]' is not a range: write a range such as [0:10] or [:,0:13]", key=key)

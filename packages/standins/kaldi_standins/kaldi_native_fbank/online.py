@@ -277,6 +277,6 @@ class OnlineWhisperFbank(OnlineFbank):
 
 
 class OnlineRawAudioSamples(OnlineFeature):
-    """Frames of audio without a transform."""
+    """Frames of audio without a transform, computed from audio in chunks."""
 
     options_type = RawAudioSamplesOptions

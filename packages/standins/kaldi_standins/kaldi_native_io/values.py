@@ -102,9 +102,9 @@ class _Array:
             save(wxfilename, self._values, kind=self._codec, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
-        text = io.BytesIO()
-        self._codec.write(text, self._values, binary=False)
-        return text.getvalue().decode("ascii")
+        buffer = io.BytesIO()
+        self._codec.write(buffer, self._values, binary=False)
+        return buffer.getvalue().decode("ascii")
 
 
 class _Matrix(_Array):
@@ -119,7 +119,14 @@ class _Matrix(_Array):
 
 
 class FloatMatrix(_Matrix):
-    """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array."""
+    """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array.
+
+    Args:
+        array: the values (rows, columns). None for an empty matrix.
+
+    >>> FloatMatrix([[1.0, 2.0]]).numpy().tolist()
+    [[1.0, 2.0]]
+    """
 
     __slots__ = ()
     _codec = codec("matrix")
@@ -127,7 +134,7 @@ class FloatMatrix(_Matrix):
 
 
 class DoubleMatrix(_Matrix):
-    """Matrix of float64."""
+    """Matrix of float64. See :class:`FloatMatrix`."""
 
     __slots__ = ()
     _codec = codec("double-matrix")
@@ -135,7 +142,14 @@ class DoubleMatrix(_Matrix):
 
 
 class FloatVector(_Array):
-    """Vector of float32."""
+    """Vector of float32. ``numpy()`` and ``numpy.asarray`` return its array.
+
+    Args:
+        array: the values (size,). None for an empty vector.
+
+    >>> FloatVector([1.0, 2.0]).numpy().tolist()
+    [1.0, 2.0]
+    """
 
     __slots__ = ()
     _codec = codec("vector")
@@ -144,7 +158,7 @@ class FloatVector(_Array):
 
 
 class DoubleVector(_Array):
-    """Vector of float64."""
+    """Vector of float64. See :class:`FloatVector`."""
 
     __slots__ = ()
     _codec = codec("double-vector")

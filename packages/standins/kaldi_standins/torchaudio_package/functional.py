@@ -175,7 +175,11 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
 def mask_along_axis_iid(
     specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
 ) -> Tensor:
-    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
+    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`.
+
+    >>> mask_along_axis_iid(torch.ones(4, 80, 100), 20, 0.0, axis=2).shape
+    torch.Size([4, 80, 100])
+    """
     batch: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
     return _mask_range(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
 
