@@ -64,7 +64,7 @@ class Candidate(FeatureModel):
     """Features that may have given an array.
 
     Attributes:
-        source: the audio.
+        source: audio from which the features were computed.
         start: frame of the features that is the array's first row.
         offset: delay of all frames in samples.
         order: columns of the features in the order of the array. None for all.

@@ -217,8 +217,8 @@ class Finder:
         """Return the attempts with which searches begin in audio, the best first.
 
         Args:
-            searches: the searches.
-            sources: the audio.
+            searches: searches, one for each sheet of the array.
+            sources: audio in which the searches begin.
             max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
             certain: score of the whole audio above which parts are not considered.
         """
@@ -493,7 +493,7 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
 
     Args:
-        search: the search.
+        search: search that computes the costs.
         candidate: the features of unclipped audio.
         level: the level to begin with.
         reach: largest difference between the logarithms of ``level`` and of the result.

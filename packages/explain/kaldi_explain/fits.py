@@ -31,7 +31,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 MEAN = "minus the mean of each column over the recording"
-LOG_OF_SCALE = 2 * math.log(32768)  # By how much log energies of 16-bit samples exceed those of samples in -1 to 1.
+LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
 # Numbers of words that a map with fitted numbers counts as: numbers for all columns, and numbers for each column. The
 # map with the fewest words is the simplest.
 NUMBER_WORDS, COLUMN_WORDS = 3, 5

@@ -163,7 +163,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
 
     Args:
         audio: samples (T,).
-        padding, size, points, shift: as for :func:`count_padding`.
+        padding, size, points, shift: see :func:`count_padding`.
 
     Raises:
         OptionError: the audio is too short to be reflected, or the shift is longer than the frame.

@@ -49,7 +49,7 @@ class Search:
     """Search for the options whose features are closest to an array.
 
     Args:
-        sheet: the array.
+        sheet: the array and its arrangement.
         budget: work that the answer may do.
         unit: factor that scales the samples to -1 to 1.
         by_differences: compare changes from row to row, which a subtracted mean of a window barely affects.
@@ -206,7 +206,7 @@ class Search:
         """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
 
         Args:
-            source: the audio.
+            source: audio from which the features may have been computed.
             timings: likely times of the rows of the array.
         """
         candidates: list[Candidate] = []

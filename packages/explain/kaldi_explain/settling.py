@@ -35,7 +35,7 @@ class Settled:
     """Candidate with all steps after its features, and the rows of the array that it gives.
 
     Attributes:
-        candidate: the candidate.
+        candidate: features that may have given the array.
         arrangement: transformation of the features that gives the array.
         fit: map from the arranged features to the array's rows.
         row: first row of the array that the features give.
@@ -325,8 +325,8 @@ def fit_map(
     """Return a candidate with the simplest map from its features to an array.
 
     Args:
-        candidate: the candidate.
-        sheet: the array.
+        candidate: features that may have given the array.
+        sheet: the array and its arrangement.
         tolerance: largest residual of an explanation.
         arrangement: transformation of the features. None for the arrangement of the sheet.
         rows: number of rows that are compared. None for all.

@@ -58,7 +58,7 @@ class Pattern:
         """Return the assumed times of the array's first row in audio, the best first.
 
         Args:
-            source: the audio.
+            source: audio from which the array may have been computed.
             stride: number of frames from one row to the next.
             parts: also consider parts of the audio.
             certain: score of the whole audio above which parts are not considered.

@@ -329,7 +329,7 @@ def _exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process with the command of ``python -m kaldi_standins``. Exit with 2 if the arguments are invalid."""
+    """Replace this process with the command of ``python -m kaldi_standins``. Exit with 2 for invalid arguments."""
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
         from kaldi_compat.cli.program import run_printing_command

@@ -101,7 +101,7 @@ class CmvnAccumulator:
         """Add features (frames, dim).
 
         Raises:
-            FeatureError: the number of columns differs from that of the accumulated statistics.
+            FeatureError: the accumulated statistics have a different number of columns.
         """
         self._add(compute_cmvn_stats(feats))
 
@@ -120,7 +120,7 @@ class CmvnAccumulator:
         """Add statistics (2, dim + 1).
 
         Raises:
-            FeatureError: the number of columns differs from that of the accumulated statistics.
+            FeatureError: the accumulated statistics have a different number of columns.
         """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(

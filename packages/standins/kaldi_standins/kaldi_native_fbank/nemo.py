@@ -95,7 +95,7 @@ class OnlineNemoFbank:
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
+            AudioError: the chunk and the options have different sampling rates (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
         samples = to_samples(waveform)

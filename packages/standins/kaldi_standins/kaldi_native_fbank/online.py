@@ -141,7 +141,7 @@ class OnlineFeature(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
+            AudioError: the chunk and the options have different sampling rates (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
@@ -186,7 +186,7 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete(self, features: Floats) -> Floats:
-        """Apply the last step of the feature to new frames (frames, dim)."""
+        """Apply the last step of the feature to new frames (frames, dim), and return the frames."""
         return features
 
 
@@ -245,7 +245,7 @@ class OnlineFbank(OnlineFeature):
         self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
 
     def _complete(self, features: Floats) -> Floats:
-        """Floor the mel energies and take their logarithm, for options of which the plan leaves them linear."""
+        """Floor mel energies and take their logarithm if the plan leaves them linear, and return the features."""
         if self._has_linear_bins:
             bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(bins, np.float32(self._floor), out=bins)

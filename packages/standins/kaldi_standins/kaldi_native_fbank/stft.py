@@ -25,10 +25,14 @@ PADDING: dict[str, Literal["reflect", "edge"]] = {
 
 
 class Rfft:
-    """The FFT of ``n`` real samples, ``n`` even, or its inverse times ``n``.
+    """FFT of ``n`` real samples, or the inverse FFT times ``n``.
 
     A spectrum is a list of ``n`` numbers: the real parts of the bins 0 and n / 2, then the real and imaginary parts of
     the bins 1 to n / 2 - 1.
+
+    Args:
+        n: number of samples, which must be even.
+        inverse: True for the inverse FFT.
 
     Raises:
         OptionError: ``n`` is odd or not positive.

@@ -110,7 +110,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
 
         Raises:
-            AudioError: the sampling rate is not that of the extractor, or the shape does not allow features.
+            AudioError: the extractor has a different sampling rate, or the shape does not allow features.
         """
         self._check_rate(sampling_rate)
         channel = samples[:1] if self.takes_first_channel and samples.ndim == 2 else samples
@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
-            AudioError: the sampling rate is not that of the extractor, or the audio has several channels.
+            AudioError: the extractor has a different sampling rate, or the audio has several channels.
         """
         self._check_rate(sampling_rate)
         is_single = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
