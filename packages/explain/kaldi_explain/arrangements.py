@@ -340,6 +340,7 @@ def _make_truncated(window: int, center: bool) -> Arrangement:
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:
+    """Subtract from each frame the mean of all frames up to this frame."""
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 

@@ -76,6 +76,11 @@ def _make_parser() -> Parser:
 
 
 def _write(path: str, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        FeatureError: the file cannot be written.
+    """
     try:
         Path(path).write_text(text)
     except OSError as error:

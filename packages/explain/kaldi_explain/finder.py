@@ -217,7 +217,7 @@ class Finder:
         """Return the attempts with which searches begin in audio, the best first.
 
         Args:
-            searches: searches, one for each sheet of the array.
+            searches: searches for the features of the array.
             sources: audio in which the searches begin.
             max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
             certain: score of the whole audio above which parts are not considered.

@@ -315,6 +315,7 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
+    """Return the default of an option of a kind of features, or of an attribute. Return None for other names."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 

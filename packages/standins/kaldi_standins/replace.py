@@ -108,7 +108,7 @@ def install(*names: str) -> dict[str, str]:
 
 
 def _describe_unknown(name: str) -> str:
-    """Return the error for a library that cannot be replaced, with what to do."""
+    """Return the error message, with advice, for a library that cannot be replaced."""
     if name == "transformers":
         return (
             "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "

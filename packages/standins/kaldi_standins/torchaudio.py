@@ -99,7 +99,7 @@ def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torc
 
 
 class WaveformError(AudioError, AssertionError):
-    """The waveform has a wrong shape, lacks the channel or is shorter than a frame. torchaudio asserts this."""
+    """Error for a waveform of a wrong shape, without the channel, or shorter than a frame. torchaudio asserts this."""
 
 
 def _set_sizes(options: dict[str, Any]) -> dict[str, Any]:

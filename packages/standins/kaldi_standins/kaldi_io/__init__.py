@@ -112,15 +112,15 @@ _INTERVAL = re.compile(r"\s*(-?[0-9]+)?\s*:\s*(-?[0-9]+)?\s*")
 
 
 class UnsupportedDataType(FormatError):
-    """An array to write that is neither float32 nor float64."""
+    """Error for writing an array that is neither float32 nor float64."""
 
 
 class UnknownVectorHeader(FormatError):
-    """A binary object that is not a float vector."""
+    """Error for reading a binary object that is not a float vector."""
 
 
 class UnknownMatrixHeader(FormatError):
-    """A binary object that is not a float matrix."""
+    """Error for reading a binary object that is not a float matrix."""
 
 
 # Matches the name of a gzipped file and an offset, but not a command that starts with "|" and ends in such a name.

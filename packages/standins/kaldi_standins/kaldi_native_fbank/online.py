@@ -62,7 +62,7 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
 
 
 class FrameStore:
-    """Store of frames by number. The caller may discard the first frames."""
+    """Base class of online features, which stores frames by number. The caller may discard the first frames."""
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []

@@ -62,11 +62,11 @@ OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", 
 
 
 class AudioFileError(AudioError, RuntimeError):
-    """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
+    """Error for an audio file that cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
 
 
 class AudioFileTypeError(AudioFileError, TypeError):
-    """An argument has a wrong type. torchaudio raises a TypeError."""
+    """Error for an argument of a wrong type. torchaudio raises a TypeError."""
 
 
 @functools.cache
