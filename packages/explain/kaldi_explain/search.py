@@ -427,12 +427,14 @@ class Search:
             first = np.median(values - slope * places)
             ends = convert_to_hertz(np.array([first, first + slope * (bins + 1)]), is_slaney)
             low, high = np.clip(ends, 0, rate / 2).tolist()
-            scale = candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
-            yield {"mel": scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
+            mel_scale = (
+                candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
+            )
+            yield {"mel": mel_scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
                 moved, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
-                    3 if mel == scale else 2,
+                    3 if mel == mel_scale else 2,
                 )
                 nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
                            for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip

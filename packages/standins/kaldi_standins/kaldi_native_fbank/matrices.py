@@ -66,6 +66,10 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     Raises:
         FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
             variances that ``opts.norm_vars`` needs.
+
+    >>> feats = [[1.0, 2.0], [3.0, 4.0]]
+    >>> apply_cmvn(compute_cmvn_stats(feats), CmvnOptions(), feats).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
     """
     chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
