@@ -32,7 +32,7 @@ class Answer:
     """A settled candidate, and the further steps and remarks of an answer.
 
     Attributes:
-        settled: the candidate.
+        settled: the candidate, with all steps from its features to the array.
         places: places that the features do not give.
         is_certain: True if the features give all but a few named places of the array.
         words: descriptions of further steps: rounding, noise, pitch.

@@ -91,7 +91,7 @@ def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
 
 
 def explain_no_features(target: Doubles) -> str:
-    """Return the reason why an array cannot be features, or "" if there is no reason."""
+    """Return the reason why an array (frames, columns) cannot be features, or "" if there is no reason."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
@@ -104,7 +104,10 @@ def explain_no_features(target: Doubles) -> str:
 
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return an array and its transpose, and a reshaped array if its numbers are smoother, with descriptions."""
+    """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
+
+    The orientations are the array, its transpose and, if the reshaped numbers are smoother, a reshaped array.
+    """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
@@ -118,7 +121,7 @@ def _measure_roughness(target: Doubles) -> float:
 
 
 def find_informative(target: Doubles) -> tuple[Mask, Mask]:
-    """Return masks of the rows and columns that depend on audio.
+    """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
     A row or column of one value, or a copy of a neighboring row, does not depend on audio: it was masked or padded, or
     is digital silence.
@@ -142,8 +145,8 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
     """Describe the values in a mask (frames, columns) by their count and the first places.
 
     Args:
-        wrong: (frames, columns): mask of the values.
-        first_frame, first_column: place of the mask in the array.
+        wrong: mask (frames, columns) of the values.
+        first_frame, first_column: frame and column of the array at which the mask begins.
     """
     places = [
         (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
@@ -154,7 +157,7 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
 
 
 def list_arrangements(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements that the numbers of an array suggest.
+    """Return the arrangements that the numbers of an array (frames, columns) suggest.
 
     :data:`PLAIN` is not returned if columns repeat neighboring frames or are deltas of other columns.
     """
@@ -259,7 +262,7 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if the columns of an array have means near zero, as deltas of any features have."""
+    """Return True if the columns of an array have means near zero, as all deltas do."""
     small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and small.mean() > 0.9)
 
@@ -271,7 +274,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
     Args:
         features: the features (frames, columns) of the whole recording.
-        target: the array.
+        target: the array (rows, columns).
         start: frame of the features that is the array's first row.
     """
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
@@ -316,8 +319,8 @@ def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
     """Return the arrangement that normalizes features in a sliding window of ``window`` frames."""
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
-    where = "" if center else ", which ends at the frame"
-    return Arrangement(f"{words} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options))
+    end = "" if center else ", which ends at the frame"
+    return Arrangement(f"{words} (sliding CMN{end})", slice(None), functools.partial(sliding_cmvn, options=options))
 
 
 def _make_truncated(window: int, center: bool) -> Arrangement:
@@ -331,12 +334,13 @@ def _make_truncated(window: int, center: bool) -> Arrangement:
         means: Doubles = (sums[ends] - sums[starts]) / (ends - starts)[:, None]
         return features - means
 
-    where = "" if center else "which ends at the frame, "
-    words = f"minus the mean in a window of {window} frames (sliding CMN, {where}truncated at the edges)"
+    position = "" if center else "which ends at the frame, "
+    words = f"minus the mean in a window of {window} frames (sliding CMN, {position}truncated at the edges)"
     return Arrangement(words, slice(None), apply)
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:
+    """Subtract from each frame the mean of all frames up to this frame."""
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
@@ -381,7 +385,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Return the rounding that an array's numbers show. Short arrays and large numbers count as not rounded."""
+    """Detect the rounding of an array's numbers. Short arrays and large numbers count as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)

@@ -70,6 +70,7 @@ def _get_pad_mode(model: FeatureModel) -> str | None:
 
 
 def _is_full(model: FeatureModel) -> bool:
+    """Return True if a frame has as many samples as the FFT has points."""
     return model.size == model.fft_points
 
 

@@ -64,7 +64,7 @@ class Candidate(FeatureModel):
     """Features that may have given an array.
 
     Attributes:
-        source: the audio.
+        source: audio from which the features were computed.
         start: frame of the features that is the array's first row.
         offset: delay of all frames in samples.
         order: columns of the features in the order of the array. None for all.
@@ -85,7 +85,7 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate without scale, floor and added number."""
+        """Return this candidate without a scale of the samples, a floor and an added number."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
@@ -96,7 +96,7 @@ class Candidate(FeatureModel):
 
     @property
     def first_sample(self) -> int:
-        """First sample of the first row's frame."""
+        """Index of the first sample in the frame of the first row."""
         return self.first + self.offset + self.start * self.shift
 
     def place(self, center: float) -> Candidate:
@@ -116,7 +116,7 @@ class Candidate(FeatureModel):
         return features[:, list(self.order)]
 
     def compute_noise_features(self) -> Doubles:
-        """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""
+        """Return the features (1, columns) of white noise that is as large as the last bit of 16-bit samples."""
         power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
         return self.reorder(self.finish(power, power[:, 0]))
 

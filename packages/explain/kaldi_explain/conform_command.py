@@ -76,6 +76,11 @@ def _make_parser() -> Parser:
 
 
 def _write(path: str, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        FeatureError: the file cannot be written.
+    """
     try:
         Path(path).write_text(text)
     except OSError as error:
@@ -100,9 +105,9 @@ def conform_command(
 
     Args:
         command: the program and its arguments, with the placeholders of ``--help``.
-        level: level or levels to run; None for all.
-        kit: folder of the kit; None for the installed one.
-        timeout: time limit of a run of the program in seconds.
+        level: one level or several levels, 1 to 8. None for all.
+        kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
+        timeout: time limit in seconds for each run of the program.
 
     Raises:
         OptionError: the command has no output file, a level does not exist, or the time limit is not positive.
@@ -228,7 +233,7 @@ def find_error(text: str) -> str:
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
-    """Grade the file that a program wrote for a vector. ``hint`` is appended to the reason if it is no NumPy file."""
+    """Grade the file that a program wrote for a vector. Append ``hint`` to the reason if it is not a NumPy file."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # A damaged file may raise any error.

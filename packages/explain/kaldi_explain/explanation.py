@@ -118,16 +118,16 @@ class Explanation:
             return f"{self._describe_cause(name)}{call}: {difference}"
         if not len(self.computed):
             return f"not explained: {self.cause}{ended}"
-        hint, text = "", f"not explained; the nearest is: {self.cause}"
+        hint, answer = "", f"not explained; the nearest is: {self.cause}"
         if self.left:
             kind = f"{self.variant.kind} of this audio, most like " if self.variant and not self.is_certain else ""
-            text = f"partly explained: {kind}{self.cause}; left: {self.left}"
+            answer = f"partly explained: {kind}{self.cause}; left: {self.left}"
         elif self.variant:
             hint = f"; {self.hint}"
         elif not self.preset:
             hint = f"; {NO_AUDIO_HINT}"
-        where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"{text}{self._describe_guesses()}: largest difference {self.residual:.2g}{where}{hint}{ended}"
+        place = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
+        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{place}{hint}{ended}"
 
     def _describe_guesses(self) -> str:
         """Return a clause that marks the options as certain or as guesses."""
@@ -142,7 +142,7 @@ class Explanation:
         """Draw the array, the explained features, and the difference, which shows where frames and columns differ.
 
         Args:
-            axes: three matplotlib axes. None for a new figure.
+            axes: three matplotlib axes: for the array, the features and the difference. None for a new figure.
 
         Returns:
             The three axes.
@@ -230,8 +230,8 @@ def explain_without_presets(
     """Find the options of the front end that computed features, like :func:`explain`, but without trying presets.
 
     Args:
-        features: (frames, columns).
-        audio: (T,) or (channels, T).
+        features: array (frames, columns).
+        audio: samples (T,) or (channels, T).
         sample_frequency: sampling rate of the audio in Hz.
         tolerance: largest difference that counts as explained.
     """
@@ -256,6 +256,7 @@ def _make_hint(recording: npt.NDArray[Any]) -> str:
 
 
 def _refuse(why: str, target: Doubles) -> Explanation:
+    """Return the explanation of an array that is not explained for the reason ``why``."""
     return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
@@ -310,7 +311,7 @@ def _search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Return the tolerance for the size and the spread of an array's values."""
+    """Scale a tolerance to the size and the spread of an array's values."""
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 

@@ -19,7 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features. A name is read as a file.
+    """Return an array of features unchanged, or read the file that a string or path names.
 
     Raises:
         FeatureError, ArkError: the file cannot be read, or is a recording.

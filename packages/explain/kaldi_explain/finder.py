@@ -1,4 +1,4 @@
-"""Find the features of an array in audio, in stages from the most usual computations to rare ones."""
+"""Find the features of an array in audio, in stages from the most common computations to rare ones."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
 
 
 class Finder:
-    """Search in stages that ends when an array is explained.
+    """Search for the features of an array, in stages. The search ends when the array is explained.
 
     Args:
-        target: the array.
+        target: the array (frames, columns).
         words: descriptions of the changes to the array.
         sources: channels of the recording.
         recording: the recording (channels, T).
@@ -217,8 +217,8 @@ class Finder:
         """Return the attempts with which searches begin in audio, the best first.
 
         Args:
-            searches: the searches.
-            sources: the audio.
+            searches: searches for the features of the array.
+            sources: audio in which the searches begin.
             max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
             certain: score of the whole audio above which parts are not considered.
         """
@@ -421,8 +421,8 @@ class Finder:
         for search, attempt in best_of.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
             if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
-                own = _start_at(search, candidate, candidate.source)
-                limit = min([limit, *map(search.cost, own)])
+                starts_at_same_rate = _start_at(search, candidate, candidate.source)
+                limit = min([limit, *map(search.cost, starts_at_same_rate)])
             begun = [_start_at(search, candidate, other) for other in candidate.source.at_other_rates]
             begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
@@ -493,7 +493,7 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
 
     Args:
-        search: the search.
+        search: search that computes the costs.
         candidate: the features of unclipped audio.
         level: the level to begin with.
         reach: largest difference between the logarithms of ``level`` and of the result.

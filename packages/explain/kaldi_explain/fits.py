@@ -31,7 +31,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 MEAN = "minus the mean of each column over the recording"
-LOG_OF_SCALE = 2 * math.log(32768)  # By how much log energies of 16-bit samples exceed those of samples in -1 to 1.
+LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
 # Numbers of words that a map with fitted numbers counts as: numbers for all columns, and numbers for each column. The
 # map with the fewest words is the simplest.
 NUMBER_WORDS, COLUMN_WORDS = 3, 5
@@ -58,12 +58,12 @@ class Fit:
 
 
 def select_all_cells(array: Doubles) -> Cells:
-    """Return all cells of an array."""
+    """Return the indices that select all cells of an array (frames, columns)."""
     return np.ix_(*map(np.arange, array.shape))
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the differences of two arrays, or a thirtieth of the largest one if it is larger.
+    """Return the 99.9th percentile of the differences of two arrays, or 1/30 of the largest difference if it is larger.
 
     Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -201,8 +201,8 @@ def _list_maps(
         inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
             offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
-            text = f"{name}{name and '; '}plus a number for each column (mean of a speaker or corpus)"
-            yield text, slope * features + offsets, COLUMN_WORDS
+            description = f"{name}{name and '; '}plus a number for each column (mean of a speaker or corpus)"
+            yield description, slope * features + offsets, COLUMN_WORDS
         slopes[columns], offsets[columns] = fit_line(cell_features, cell_targets, inside)
         yield (
             "times and plus a number for each column (CMVN of a speaker or corpus)",
@@ -212,18 +212,21 @@ def _list_maps(
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield features normalized by the means and deviations of a sample: the features, or more or fewer frames."""
-    where = "" if sample is features else f" of {len(sample)} frames"
+    """Yield features normalized by the means and deviations of ``sample``.
+
+    ``sample`` is the features themselves (frames, columns), or a longer or shorter part of the same features.
+    """
+    source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
     centered = features - sample.mean(0)
-    yield f"{MEAN}{where}", centered, 1
+    yield f"{MEAN}{source}", centered, 1
     for ddof, name in ((0, ""), (1, " (of a sample)")):
         if len(sample) > ddof:
             deviation = np.maximum(sample.std(0, ddof=ddof), 1e-10)
-            yield f"{divided}{name} of each column{where}", centered / deviation, 1
+            yield f"{divided}{name} of each column{source}", centered / deviation, 1
     centered = features - sample.mean()
-    yield f"minus the mean over all columns and frames{where}", centered, 1
-    yield f"{divided} over all{where}", centered / max(float(sample.std()), 1e-10), 1
+    yield f"minus the mean over all columns and frames{source}", centered, 1
+    yield f"{divided} over all{source}", centered / max(float(sample.std()), 1e-10), 1
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
@@ -257,14 +260,14 @@ def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None
 
 
 def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the frames that both arrays have if the first frame of the target is frame ``shift`` of the features."""
+    """Return the common frames of both arrays if the first frame of ``target`` is frame ``shift`` of ``features``."""
     first, second = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(first), len(second))
     return first[:count], second[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
-    """Return the shift for :func:`overlap` at which arrays agree best, within a distance in frames of ``about``."""
+    """Return the shift for :func:`overlap`, in frames, at which arrays agree best, within ``distance`` of ``about``."""
 
     def cost(shift: int) -> tuple[float, int]:
         a, b = overlap(features, target, shift)
@@ -274,13 +277,16 @@ def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe additional frames at the ends of an array, or missing frames, whose counts are negative."""
+    """Describe additional and missing frames at the ends of an array. Counts of missing frames are negative."""
     return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
             for where, n in counts.items() if n]  # fmt: skip
 
 
 def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlations (columns of the target, columns of the features). They are 0 for constant columns."""
+    """Return the correlation of each column of ``target`` with each column of ``features``.
+
+    The result has the shape (columns of the target, columns of the features). Constant columns have a correlation of 0.
+    """
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         sizes = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
@@ -298,7 +304,7 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def describe_order(order: Sequence[int], columns: int) -> str:
-    """Describe the order of some of ``columns`` columns. Return "" for all columns in their order."""
+    """Describe which of ``columns`` columns an array has, and in which order. Return "" for all columns in order."""
     order, all_columns = list(order), list(range(columns))
     names = {
         "the first column last": [*all_columns[1:], 0],

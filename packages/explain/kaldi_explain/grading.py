@@ -69,7 +69,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted error."""
+        """Largest accepted error of a value, relative to values above 1."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -151,7 +151,7 @@ class Scorecard:
         return bool(supported) and all(grade in PASSED for grade in supported)
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """Return the number of vectors by level and grade."""
+        """Return the number of vectors for each level and grade, as ``counts[level][grade]``."""
         counts = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
         for result in self.results:
             counts[result.vector.level][result.grade] += 1
@@ -197,7 +197,7 @@ def conform(
         implementation: function that takes the input of a vector (int16 audio (T,), an array, or the bytes of an
             archive, uint8) and its options, and returns an array. It raises NotImplementedError for a vector that it
             does not support. Any other exception is a failure.
-        level: the levels to run. None for all.
+        level: one level or several levels to run, 1 to 8. None for all.
         kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
         explain: report the mistakes that wrong results have in common, found by :func:`kaldi_explain.explain`.
 
@@ -223,7 +223,7 @@ def score(results: list[Result], *, explain: bool) -> Scorecard:
 
 
 def grade(vector: Vector, result: npt.ArrayLike) -> Result:
-    """Return the result of a vector for an array."""
+    """Grade the array ``result``, which an implementation returned for a vector, and return the result."""
     grade, why = vector.grade(result)
     return Result(vector, grade, why, np.asarray(result) if grade == "wrong" else None)
 

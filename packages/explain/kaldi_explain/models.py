@@ -47,9 +47,9 @@ class FeatureModel:
         kind: "fbank", "mfcc", "plp" or "spectrogram".
         rate: sampling rate in Hz.
         options: Kaldi's options by name that differ from Kaldi's defaults, without dithering.
-        scale: factor of the samples.
+        scale: factor by which the samples are multiplied.
         window: "kaldi", or "periodic" for the window of torch and SciPy.
-        points: points of the FFT. 0 for Kaldi's choice.
+        points: number of points of the FFT. 0 for Kaldi's choice.
         mel: shape of the filters, one of the values in the table of options.
         corner: corner frequency of the mel scale ``ln(1 + f / corner)`` in Hz.
         floor: floor under energies before the logarithm. 0 for none.
@@ -122,7 +122,7 @@ class FeatureModel:
         return settings
 
     def settings(self) -> list[str]:
-        """Return the words of :meth:`describe_settings_by_name`."""
+        """Return descriptions of the options and attributes that differ from Kaldi's defaults."""
         return [*self.describe_settings_by_name().values()]
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class FeatureModel:
 
     @property
     def first(self) -> int:
-        """First sample of the first frame, counted from the beginning of the audio."""
+        """Index of the first sample of the first frame. It is negative if the frame begins before the audio."""
         if self.padding or self.value("snip_edges"):
             return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
@@ -178,7 +178,7 @@ class FeatureModel:
         return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
 
     def prepare(self, samples: Floats) -> Floats:
-        """Return samples after the steps that are applied to the whole recording."""
+        """Return samples (T,) after mean subtraction and preemphasis, if :attr:`whole` has them."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.value("preemphasis_coefficient"))
@@ -186,7 +186,7 @@ class FeatureModel:
         return audio
 
     def compute(self, samples: Floats) -> Floats | Doubles:
-        """Compute the features of audio (T,): float32 or float64 (frames, dim).
+        """Compute the features (frames, dim) of audio (T,), in float32 or float64.
 
         Raises:
             OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
@@ -315,6 +315,7 @@ class FeatureModel:
 
 @functools.cache
 def _get_default(kind: str, name: str) -> Any:
+    """Return the default of an option of a kind of features, or of an attribute. Return None for other names."""
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 

@@ -1,4 +1,4 @@
-"""Table of the options that a search changes, with their values, the most usual first, and their names."""
+"""Table of the options that a search changes, with their names and their values, the most common first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Option:
 
     Attributes:
         name: name of the option or attribute.
-        values: values that a search tries, the most usual first. Empty for an option that a special search finds.
+        values: values that a search tries, the most common first. Empty for an option that a special search finds.
         kinds: kinds of features. A search changes the option alone for these kinds.
         gain: largest share of the cost that a new value may leave. The share is smaller for options that explain a
             little of any array.

@@ -40,15 +40,15 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
     """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor.
 
     Args:
-        hertz: frequencies in Hz.
-        is_slaney: use Slaney's scale.
+        hertz: frequencies in Hz, of any shape.
+        is_slaney: True for Slaney's scale.
         corner: corner frequency in Hz of the logarithmic scale.
     """
     return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. The arguments are the same as of :func:`convert_to_mel`."""
+    """Convert mel values to Hz. ``is_slaney`` and ``corner`` are the same as for :func:`convert_to_mel`."""
     return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -61,7 +61,7 @@ def make_mel_filters(
     Args:
         mel: value of the option ``mel``.
         rate: sampling rate in Hz.
-        points: points of the FFT.
+        points: number of points of the FFT.
         bins: number of filters.
         low, high: edges in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
         warp: VTLN factor.
@@ -159,11 +159,11 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
-    """Return audio with a padding.
+    """Return audio with samples added or removed at both ends, as :func:`count_padding` counts them.
 
     Args:
-        audio: (T,).
-        padding, size, points, shift: as for :func:`count_padding`.
+        audio: samples (T,).
+        padding, size, points, shift: see :func:`count_padding`.
 
     Raises:
         OptionError: the audio is too short to be reflected, or the shift is longer than the frame.
@@ -189,7 +189,7 @@ Resampler = Callable[[Floats, int, int], Any]  # Takes samples (T,), their rate 
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Return the resamplers from ``rate`` to ``new_rate`` in Hz, by the words that name the resamplers."""
+    """Map descriptions of resamplers to functions that resample from ``rate`` to ``new_rate`` in Hz."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # (factor, power): if the ratio of the rates has large terms, soxr attenuates a frequency f by the share
     # factor * (f / half of the lower rate) ** power.
@@ -210,13 +210,13 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample from ``rate`` to ``new_rate`` in Hz with kaldi-compat's filter, as Kaldi and torchaudio by default."""
+    """Resample samples (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample between rates in Hz by cutting the spectrum of the recording at the lower Nyquist frequency."""
+    """Resample samples (T,) between rates in Hz by cutting their spectrum at the lower Nyquist frequency."""
     charge(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 

@@ -49,7 +49,7 @@ class Search:
     """Search for the options whose features are closest to an array.
 
     Args:
-        sheet: the array.
+        sheet: the array and its arrangement.
         budget: work that the answer may do.
         unit: factor that scales the samples to -1 to 1.
         by_differences: compare changes from row to row, which a subtracted mean of a window barely affects.
@@ -59,12 +59,12 @@ class Search:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
-        own, floored = sheet.own[self._rows], find_floored_cells(sheet.own)[self._rows]
-        clipped = own == own.max(initial=-np.inf)
+        values, floored = sheet.own[self._rows], find_floored_cells(sheet.own)[self._rows]
+        clipped = values == values.max(initial=-np.inf)
         clipped &= clipped.sum() >= THRESHOLDS.limit_cells
         is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.own_columns)
-        self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (own, floored, clipped))
+        self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (values, floored, clipped))
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
@@ -191,7 +191,7 @@ class Search:
         return self._wide[key]
 
     def release(self, source: AudioSource) -> None:
-        """Release the memory of audio that is not searched again."""
+        """Release the memory that is held for the audio ``source``, which is not searched again."""
         source.__dict__.pop("samples", None)
         self._wide = {key: audio for key, audio in self._wide.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
@@ -206,8 +206,8 @@ class Search:
         """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
 
         Args:
-            source: the audio.
-            timings: likely assignments of rows to times.
+            source: audio from which the features may have been computed.
+            timings: likely times of the rows of the array.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -427,12 +427,14 @@ class Search:
             first = np.median(values - slope * places)
             ends = convert_to_hertz(np.array([first, first + slope * (bins + 1)]), is_slaney)
             low, high = np.clip(ends, 0, rate / 2).tolist()
-            own = candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
-            yield {"mel": own, "low_freq": low, "high_freq": _name_edge(high, rate)}
+            mel_scale = (
+                candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
+            )
+            yield {"mel": mel_scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
                 moved, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
-                    3 if mel == own else 2,
+                    3 if mel == mel_scale else 2,
                 )
                 nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
                            for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip

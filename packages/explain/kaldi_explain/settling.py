@@ -35,7 +35,7 @@ class Settled:
     """Candidate with all steps after its features, and the rows of the array that it gives.
 
     Attributes:
-        candidate: the candidate.
+        candidate: features that may have given the array.
         arrangement: transformation of the features that gives the array.
         fit: map from the arranged features to the array's rows.
         row: first row of the array that the features give.
@@ -60,7 +60,7 @@ class Settled:
 
     @property
     def words(self) -> int:
-        """Number of properties that an explanation has to name."""
+        """Number of properties that the explanation of this candidate has to name."""
         around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
         doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
@@ -87,7 +87,7 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe the columns of the features that the array has."""
+        """Describe which columns of the features the array has, and in which order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
@@ -102,7 +102,12 @@ class Settled:
 
 
 class Settling:
-    """Choice among candidates that the search cannot distinguish."""
+    """Choice among candidates that the search cannot distinguish.
+
+    Args:
+        search: search that found the candidates.
+        tolerance: largest difference that counts as explained.
+    """
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
@@ -149,9 +154,9 @@ class Settling:
         other = fit_map(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
-        own = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
+        rounding = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
         nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
-        missing = np.maximum(nearest - ratio * own, 0)[settled.cells]
+        missing = np.maximum(nearest - ratio * rounding, 0)[settled.cells]
         is_rounding = fits.measure_residual(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
@@ -264,8 +269,8 @@ class Settling:
         # filter without an FFT bin is constant, so it has no slope and is left out.
         log_floors = []
         for column in np.flatnonzero(columns):
-            own = ~is_lowest[:, column]
-            above, goal = (array[own, column] if own.any() else array[~is_lowest] for array in (energies, values))
+            higher = ~is_lowest[:, column]
+            above, goal = (array[higher, column] if higher.any() else array[~is_lowest] for array in (energies, values))
             if len(above) > 3:
                 slope, offset = fits.fit_line(above, goal)
                 error = THRESHOLDS.recognized
@@ -320,8 +325,8 @@ def fit_map(
     """Return a candidate with the simplest map from its features to an array.
 
     Args:
-        candidate: the candidate.
-        sheet: the array.
+        candidate: features that may have given the array.
+        sheet: the array and its arrangement.
         tolerance: largest residual of an explanation.
         arrangement: transformation of the features. None for the arrangement of the sheet.
         rows: number of rows that are compared. None for all.
@@ -373,7 +378,7 @@ def _list_edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_maximum(rounding: Doubles) -> Doubles:
-    """Return the largest value of neighboring frames and columns for every cell."""
+    """Return for each cell of an array (frames, columns) the largest value of the neighboring frames and columns."""
     for axis in (0, 1):
         rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
     return rounding

@@ -47,24 +47,24 @@ class AudioSource:
 
     @functools.cached_property
     def full_scale(self) -> float:
-        """1 for samples in -1 to 1, and 32768 for samples of 16 bits."""
+        """Full scale of the samples: 1 for samples in -1 to 1, and 32768 for samples of 16 bits."""
         return 32768.0 if np.abs(self.samples).max() > 2 else 1.0
 
     @functools.cached_property
     def loudness(self) -> dict[float, str]:
-        """Factors that normalize the loudness, with their names."""
+        """Maps factors that normalize the loudness of the samples to their descriptions."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
     @functools.cached_property
     def noisy(self) -> AudioSource:
-        """This audio with noise of the size of Kaldi's default dithering."""
+        """This audio with added noise, which is as large as the noise of Kaldi's default dithering."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
     @functools.cached_property
     def at_other_rates(self) -> list[AudioSource]:
-        """This audio at the most usual rates other than its own. The FFT resampler approximates all resamplers."""
+        """This audio at the most common other sampling rates. The FFT resampler stands in for all resamplers."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
 
     @property
@@ -89,7 +89,7 @@ class AudioSource:
 
         Args:
             words: description of the step.
-            make: returns the changed samples.
+            make: function that returns the changed samples (T,).
             rate: new sampling rate in Hz; None for the same rate.
             length: new number of samples; None for the same number.
         """
@@ -139,7 +139,10 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
 
 
 def count_clipped(recording: npt.NDArray[Any]) -> int:
-    """Count the samples in runs of three or more that are equal to the maximum or the minimum of a channel."""
+    """Count the clipped samples of a recording (channels, T).
+
+    Clipped samples are runs of three or more samples that are equal to the maximum or the minimum of their channel.
+    """
     extremes = (recording == recording.max(-1, keepdims=True)) | (recording == recording.min(-1, keepdims=True))
     varies = recording.max(-1) > recording.min(-1)
     same = extremes[:, 1:] & extremes[:, :-1] & (recording[:, 1:] == recording[:, :-1]) & varies[:, None]
@@ -162,7 +165,7 @@ def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource
 
 
 def cut_part(source: AudioSource, first: int, length: int) -> AudioSource:
-    """Return the ``length`` samples of audio from the sample ``first``, or fewer samples if the audio ends earlier."""
+    """Return ``length`` samples of audio from the sample ``first`` on, or fewer if the audio ends earlier."""
     end = min(first + length, len(source.samples))
     words = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.change(words, lambda: source.samples[first:end], length=end - first)
@@ -175,13 +178,18 @@ def append_zeros(source: AudioSource) -> AudioSource:
 
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
-    """Return audio at a different sampling rate, once for each resampler."""
+    """Return audio at the sampling rate ``rate`` in Hz, once for each resampler."""
     resamplers = list_resamplers(int(source.rate), rate)
     return [source.resample(f" {words}", rate, resampler) for words, resampler in resamplers.items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return a recording after mistakes: a wrong rate, a wrong speed, swapped bytes, lost samples."""
+    """Return variants of a recording with common mistakes: a wrong rate or speed, swapped bytes, lost samples.
+
+    Args:
+        source: a channel of the recording.
+        recording: samples (channels, T).
+    """
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [
         change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other) for other in RATES if other != rate
@@ -205,12 +213,12 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
 
 
 def limit_source(source: AudioSource, level: float) -> AudioSource:
-    """Return audio that was clipped to a level."""
+    """Return audio whose samples are clipped to -``level`` to ``level``."""
     return source.change(f"samples clipped to {level:.6g}", lambda: np.clip(source.samples, -level, level))
 
 
 def list_clippings(source: AudioSource) -> list[AudioSource]:
-    """Return audio multiplied by usual gains and clipped to 16 bits, for every gain that exceeds 16 bits."""
+    """Return audio multiplied by a usual gain and clipped to 16 bits, once for each gain that causes clipping."""
     peak, limit = float(np.abs(source.samples).max()), source.full_scale
 
     def clip(gain: float) -> Any:

@@ -58,7 +58,7 @@ class Pattern:
         """Return the assumed times of the array's first row in audio, the best first.
 
         Args:
-            source: the audio.
+            source: audio from which the array may have been computed.
             stride: number of frames from one row to the next.
             parts: also consider parts of the audio.
             certain: score of the whole audio above which parts are not considered.
@@ -129,7 +129,7 @@ class Pattern:
 
 
 def list_usual_shifts(rate: float) -> list[int]:
-    """Return the usual numbers of samples from one frame to the next, the most usual first."""
+    """Return usual frame shifts in samples, the most common first, for a sampling rate in Hz."""
     first, last = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
     return list(dict.fromkeys([*first, *SHIFTS, *last]))
 
@@ -149,7 +149,9 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent: fl
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return the components that vary most (up to THRESHOLDS.components, frames), which are 0 outside of ``rows``.
+    """Return the principal components of an array over time, which are 0 outside of the mask ``rows`` (frames,).
+
+    The result has the shape (components, frames), with at most ``THRESHOLDS.components`` components.
 
     If there are more than 600 columns, the components are means of neighboring columns.
     """
@@ -172,7 +174,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
 
 @functools.lru_cache(maxsize=16)
 def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return energies of ``count`` bands (frames, count) in frames of ``5 * step`` samples that start every ``step``.
+    """Return the energies (frames, count) of ``count`` bands, in frames of ``5 * step`` samples, one every ``step``.
 
     Audio that is shorter than a frame has one frame of zeros.
     """

@@ -20,6 +20,9 @@ class Budget:
     The search ends first. One reserve remains for settling the answer, and a smaller reserve for finishing the current
     computation. Both reserves grow with the length of the audio. The processor time of the thread is an upper bound,
     which only a slow or busy machine reaches. As long as counted work ends the search, results are repeatable.
+
+    Args:
+        seconds_of_audio: length of the audio in seconds.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
@@ -77,7 +80,7 @@ _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("budget
 
 
 def use(budget: Budget) -> None:
-    """Charge the work of this thread to a budget from now on."""
+    """Charge all further work of this thread to ``budget``."""
     _current.set(budget)
 
 

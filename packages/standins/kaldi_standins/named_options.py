@@ -23,7 +23,7 @@ Field = tuple[str, type, Any, str]  # Name, type, default (or a function that re
 
 
 class NamedOptions:
-    """Base of mutable dataclasses of options. A name that is not an option raises OptionError.
+    """Base class of mutable dataclasses of options. A name that is not an option raises OptionError.
 
     Attributes:
         our_type: the dataclass of kaldi-compat with the same options.

@@ -1,4 +1,4 @@
-"""Replace other libraries by stand-ins, so that code that imports the libraries runs unmodified.
+"""Replace other libraries with stand-ins, so that code that imports the libraries runs unmodified.
 
 ::
 
@@ -75,7 +75,7 @@ FILES = ("load", "save")
 
 
 def install(*names: str) -> dict[str, str]:
-    """Replace libraries by stand-ins, in this process and in processes that it starts.
+    """Replace libraries with stand-ins, in this process and in processes that it starts.
 
     Call this function before the libraries are imported.
 
@@ -108,7 +108,7 @@ def install(*names: str) -> dict[str, str]:
 
 
 def _describe_unknown(name: str) -> str:
-    """Return the error for a library that cannot be replaced, with what to do."""
+    """Return the error message, with advice, for a library that cannot be replaced."""
     if name == "transformers":
         return (
             "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "
@@ -329,7 +329,7 @@ def _exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the command of ``python -m kaldi_standins``. Exit with 2 for an invalid command line."""
+    """Replace this process with the command of ``python -m kaldi_standins``. Exit with 2 for invalid arguments."""
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
         from kaldi_compat.cli.program import run_printing_command
@@ -339,8 +339,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
-        text = f"kaldi_standins: {'; '.join(map(_describe_unknown, unknown))}\n" if unknown else usage
-        print(text, end="", file=sys.stderr)
+        message = f"kaldi_standins: {'; '.join(map(_describe_unknown, unknown))}\n" if unknown else usage
+        print(message, end="", file=sys.stderr)
         sys.exit(2)
     for name in names:
         is_installed = importlib.util.find_spec(name) is not None

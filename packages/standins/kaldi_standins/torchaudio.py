@@ -99,7 +99,7 @@ def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torc
 
 
 class WaveformError(AudioError, AssertionError):
-    """The waveform has a wrong shape, lacks the channel or is shorter than a frame. torchaudio asserts this."""
+    """Error for a waveform of a wrong shape, without the channel, or shorter than a frame. torchaudio asserts this."""
 
 
 def _set_sizes(options: dict[str, Any]) -> dict[str, Any]:
@@ -419,15 +419,18 @@ def get_mel_banks(
 
 
 def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
-    """Resample audio (channels, T) as torchaudio before 2.0 did: by ``torchaudio.functional.resample``.
+    """Resample audio as torchaudio before 2.0 did, with ``torchaudio.functional.resample``.
 
     Args:
-        waveform: (channels, T).
+        waveform: samples (channels, T).
         orig_freq, new_freq: sampling rates in Hz.
         lowpass_filter_width: zero crossings of the filter on each side.
 
     Returns:
-        (channels, ceil(T * new_freq / orig_freq)).
+        Samples (channels, ceil(T * new_freq / orig_freq)).
+
+    >>> resample_waveform(torch.zeros(1, 441), 44100, 16000).shape
+    torch.Size([1, 160])
     """
     from kaldi_standins.torchaudio_package.functional import resample  # Imported here to avoid a cycle.
 
@@ -440,22 +443,26 @@ def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
 
 
 def mel_scale(freq: Tensor) -> Tensor:
-    """Convert Hz to mel, in float32 as in Kaldi."""
+    """Convert frequencies in Hz, of any shape, to mel, in float32 as in Kaldi.
+
+    >>> mel_scale(torch.tensor([0.0, 1000.0])).round().tolist()
+    [0.0, 1000.0]
+    """
     return _apply_in_float32(mel.mel_scale, freq)
 
 
 def mel_scale_scalar(freq: float) -> float:
-    """Convert Hz to mel, in float32 as in Kaldi."""
+    """Convert one frequency in Hz to mel, in float32 as in Kaldi."""
     return float(mel.mel_scale(np.float32(freq)))
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
-    """Convert mel to Hz, in float32 as in Kaldi."""
+    """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi."""
     return _apply_in_float32(mel.inverse_mel_scale, mel_freq)
 
 
 def inverse_mel_scale_scalar(mel_freq: float) -> float:
-    """Convert mel to Hz, in float32 as in Kaldi."""
+    """Convert one mel frequency to Hz, in float32 as in Kaldi."""
     return float(mel.inverse_mel_scale(np.float32(mel_freq)))
 
 
@@ -467,19 +474,22 @@ def vtln_warp_freq(
     vtln_warp_factor: float,
     freq: Tensor,
 ) -> Tensor:
-    """Warp frequencies in Hz by the piecewise linear VTLN warp.
+    """Warp frequencies with the piecewise linear VTLN warp.
 
     Args:
         vtln_low_cutoff, vtln_high_cutoff: cutoffs of the warp in Hz.
         low_freq, high_freq: edges of the filters in Hz.
         vtln_warp_factor: VTLN factor.
-        freq: frequencies in Hz.
+        freq: frequencies in Hz, of any shape.
 
     Returns:
         Warped frequencies in Hz, of the shape of ``freq``.
 
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
+
+    >>> vtln_warp_freq(100.0, 7500.0, 20.0, 8000.0, 1.0, torch.tensor([1000.0])).tolist()
+    [1000.0]
     """
     points = (low_freq, high_freq, vtln_low_cutoff, vtln_high_cutoff, vtln_warp_factor)
     return _apply_in_float32(mel.VtlnWarp(*(np.float32(value) for value in points)), freq)
@@ -493,6 +503,6 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Warp the mel frequencies ``mel_freq`` by the VTLN warp. See :func:`vtln_warp_freq` for the arguments."""
+    """Warp the mel frequencies ``mel_freq`` with the VTLN warp. See :func:`vtln_warp_freq` for the arguments."""
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

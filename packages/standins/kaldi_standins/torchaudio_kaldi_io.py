@@ -42,6 +42,15 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io, torchaudio_kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, matrix.shape) for key, matrix in torchaudio_kaldi_io.read_mat_ark(file)]
+    [('utt1', torch.Size([5, 2]))]
     """
     return _convert_to_tensors(kaldi_io.read_mat_ark(file_or_fd, pipes=pipes, network=network))
 

@@ -112,15 +112,15 @@ _INTERVAL = re.compile(r"\s*(-?[0-9]+)?\s*:\s*(-?[0-9]+)?\s*")
 
 
 class UnsupportedDataType(FormatError):
-    """An array to write that is neither float32 nor float64."""
+    """Error for writing an array that is neither float32 nor float64."""
 
 
 class UnknownVectorHeader(FormatError):
-    """A binary object that is not a float vector."""
+    """Error for reading a binary object that is not a float vector."""
 
 
 class UnknownMatrixHeader(FormatError):
-    """A binary object that is not a float matrix."""
+    """Error for reading a binary object that is not a float matrix."""
 
 
 # Matches the name of a gzipped file and an offset, but not a command that starts with "|" and ends in such a name.
@@ -189,6 +189,15 @@ def read_vec_int_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(file)]
+    [('utt1', [3, 1, 2])]
     """
     return _read_archive(_INTEGERS, file_or_fd, Access(pipes, network))
 
@@ -210,7 +219,7 @@ def read_vec_int_scp(
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one vector of integers: int32 for a binary object, int64 for text.
+    """Read one vector of integers (size,): int32 for a binary object, int64 for text.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -251,12 +260,21 @@ def read_vec_flt_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_flt(file, np.ones(2, np.float32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(file)]
+    [('utt1', [1.0, 1.0])]
     """
     return _read_archive(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one float vector; see :func:`read_vec_flt_ark`.
+    """Read one float vector (size,) of the type that :func:`read_vec_flt_ark` describes.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -293,12 +311,21 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
+    >>> position = file.seek(0)
+    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(file)]
+    [('utt1', (5, 2))]
     """
     return _read_archive(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one matrix; see :func:`read_mat_ark`.
+    """Read one matrix (rows, columns) of the type that :func:`read_mat_ark` describes.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -371,6 +398,14 @@ def read_post_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_post(file, [[(1, 0.5), (2, 0.5)], [(3, 1.0)]], key="utt1")
+    >>> position = file.seek(0)
+    >>> list(kaldi_io.read_post_ark(file))
+    [('utt1', [[(1, 0.5), (2, 0.5)], [(3, 1.0)]])]
     """
     return _read_archive(codec("posterior"), file_or_fd, Access(pipes, network))
 
@@ -396,7 +431,7 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds.
+    """Iterate over the times of confusion networks in an archive: lists of pairs (start, end) in seconds.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -410,7 +445,7 @@ def read_cntime_ark(
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
-    """Read the times of one confusion network: pairs (begin, end) in seconds.
+    """Read the times of one confusion network: a list of pairs (start, end) in seconds.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -464,8 +499,8 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
     """Write a matrix to an open archive, and its location to an open script file, as WeNet's copy of kaldi_io does.
 
     Args:
-        key: the key.
-        mat: float32 or float64 matrix.
+        key: key of the entry.
+        mat: float32 or float64 array of shape (rows, columns).
         ark_fout: binary file, whose name is written to the script file.
         scp_out: text file.
 
@@ -480,7 +515,7 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior in binary; see :func:`write_vec_int`."""
+    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`."""
     _write(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
@@ -490,7 +525,8 @@ def read_segments_as_bool_vec(
     """Read the segments of one recording as a mask of frames, at 100 frames per second.
 
     Args:
-        segments_file: a segments file. Every line has an utterance, the recording, and begin and end in seconds.
+        segments_file: name of a segments file, or an open binary file. Each line has an utterance, a recording, a start
+            time and an end time in seconds.
         return_key: also return the name of the recording.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -501,16 +537,26 @@ def read_segments_as_bool_vec(
 
     Raises:
         FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
+
+    >>> import io
+    >>> from kaldi_standins.kaldi_io import read_segments_as_bool_vec
+    >>> mask = read_segments_as_bool_vec(io.BytesIO(b"utt1 rec1 0.0 0.5\\nutt2 rec1 1.0 1.2\\n"))
+    >>> mask.shape, int(mask.sum())
+    ((120,), 70)
     """
     name = name_of_stream(segments_file)
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
     if not fields:
-        raise FormatError("has no segments: write an utterance, a recording, begin and end on every line", file=name)
+        raise FormatError(
+            "has no segments: write an utterance, a recording, a start time and an end time on every line", file=name
+        )
     if any(len(line) < 4 for line in fields):
         raise FormatError(
-            "has a line of fewer than 4 fields: write an utterance, a recording, begin and end on every line", file=name
+            "has a line of fewer than 4 fields: write an utterance, a recording, a start time and an end time on every "
+            "line",
+            file=name,
         )
     recordings = {line[1] for line in fields}
     if len(recordings) > 1:
@@ -649,7 +695,7 @@ class _Integers(Codec[Array]):
 
 
 class _Times(Codec[list[tuple[float, float]]]):
-    """Codec of pairs (begin, end) in seconds."""
+    """Codec of pairs (start, end) in seconds."""
 
     def __init__(self) -> None:
         self._codec = codec("float-pair-vector")
@@ -735,7 +781,7 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
 
 
 def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
-    """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges."""
+    """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges. Errors name the key."""
     parts = [_INTERVAL.fullmatch(part) for part in text.split(",")]
     if None in parts:
         raise RangeSyntaxError(f"'[{text}]' is not a range: write a range such as [0:10] or [:,0:13]", key=key)

@@ -14,15 +14,15 @@ from kaldi_standins.named_options import OptionGroups
 
 
 class WrongOptionError(OptionError, AttributeError, TypeError):
-    """An option does not exist, or a value has a wrong type. The original raises AttributeError or TypeError."""
+    """Error for an unknown option, or for a value of a wrong type. The original raises AttributeError or TypeError."""
 
 
 class StreamError(KaldiCompatError, IndexError, RuntimeError):
-    """A frame does not exist, or audio follows its end. The original raises IndexError or RuntimeError."""
+    """Error for a frame that does not exist, or audio after its end. The original raises IndexError or RuntimeError."""
 
 
 class Options(OptionGroups):
-    """Base of kaldi_native_fbank's options. Numbers have single precision, and groups are copied when they are set."""
+    """Base class of the options. Numbers have single precision, and groups are copied when they are set."""
 
     name_error = WrongOptionError
 
@@ -48,14 +48,14 @@ class Options(OptionGroups):
 
 
 class ListedOptions(Options):
-    """Base of the options whose ``str()`` has one line for each option."""
+    """Base class of the options whose ``str()`` has one line for each option."""
 
     def __str__(self) -> str:
         return "".join(_format_line(name, value) for name, value in vars(self).items())
 
 
 class PitchExtractionBase(Options):
-    """Sizes that follow from the options of the pitch tracker."""
+    """Base class of the options of the pitch tracker, with the sizes that follow from them."""
 
     @property
     def nccf_window_size(self) -> int:
@@ -78,7 +78,7 @@ class PitchExtractionBase(Options):
 
 
 class ProcessPitchBase(Options):
-    """Size that follows from the options of pitch features."""
+    """Base class of the options of pitch features, with the size that follows from them."""
 
     @property
     def dim(self) -> int:
@@ -96,7 +96,7 @@ class ProcessPitchBase(Options):
 
 
 class StftBase(Options):
-    """Base of the options of the STFT. Their ``str()`` quotes strings and leaves out the window's samples."""
+    """Base class of the options of the STFT. Their ``str()`` quotes strings and leaves out the window's samples."""
 
     def __str__(self) -> str:
         shown = {name: f'"{value}"' if isinstance(value, str) else value for name, value in vars(self).items()}

@@ -42,34 +42,49 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
 
     Raises:
         FeatureError: the features are not a matrix, or have no columns.
+
+    >>> compute_cmvn_stats([[1.0, 2.0], [3.0, 4.0]]).tolist()
+    [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     features = _to_matrix(feats)
     if features.shape[1] == 0:
-        raise FeatureError("dim must be > 0: pass features with columns")
+        raise FeatureError("the features have no columns: pass an array (frames, dim)")
     return np.asarray(cmvn.cmvn_statistics(features), np.float64)
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
-    """Return features (frames, dim) normalized by statistics (2, dim + 1).
+    """Normalize features with the means, and with ``opts.norm_vars`` the variances, of statistics.
+
+    Args:
+        stats: statistics (2, dim + 1), as :func:`compute_cmvn_stats` returns them.
+        opts: the options.
+        feats: features (frames, dim).
+
+    Returns:
+        Normalized features (frames, dim).
 
     Raises:
         FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
             variances that ``opts.norm_vars`` needs.
+
+    >>> feats = [[1.0, 2.0], [3.0, 4.0]]
+    >>> apply_cmvn(compute_cmvn_stats(feats), CmvnOptions(), feats).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
     """
     chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
 
 
 def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
-    """Apply :func:`apply_cmvn` in place."""
+    """Normalize features (frames, dim) in place. See :func:`apply_cmvn` for the arguments."""
     feats[...] = apply_cmvn(stats, opts, feats)
 
 
 class CmvnAccumulator:
-    """Accumulates the statistics of frames.
+    """Accumulates the statistics of frames for :func:`apply_cmvn`.
 
     Args:
-        dim: number of columns. 0 for the number of columns of the first features.
+        dim: number of columns of the features. 0 for the number of columns of the first features.
 
     >>> accumulator = CmvnAccumulator()
     >>> accumulator.add(2, [1.0, 2.0])
@@ -90,7 +105,7 @@ class CmvnAccumulator:
         """Add features (frames, dim).
 
         Raises:
-            FeatureError: the number of columns differs from that of the accumulated statistics.
+            FeatureError: the accumulated statistics have a different number of columns.
         """
         self._add(compute_cmvn_stats(feats))
 
@@ -109,7 +124,7 @@ class CmvnAccumulator:
         """Add statistics (2, dim + 1).
 
         Raises:
-            FeatureError: the number of columns differs from that of the accumulated statistics.
+            FeatureError: the accumulated statistics have a different number of columns.
         """
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
@@ -125,6 +140,9 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     Raises:
         FeatureError: the features are not a matrix, or are empty.
         OptionError: Kaldi refuses an option.
+
+    >>> compute_deltas(DeltaOptions(), np.zeros((10, 13))).shape
+    (10, 39)
     """
     options = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _to_matrix(feats, "compute_deltas")
@@ -137,6 +155,9 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     Raises:
         FeatureError: the features are not a matrix, or are empty.
         OptionError: Kaldi refuses an option.
+
+    >>> splice_frames(np.zeros((10, 13))).shape
+    (10, 91)
     """
     opts = opts or SPLICED
     chosen = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
@@ -145,7 +166,10 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
 
 
 class FeatureTransform:
-    """A linear transform, or an affine one with the offset in its last column.
+    """A linear transform of features, or an affine transform, whose offset is the last column of the matrix.
+
+    Args:
+        mat: matrix (output_dim, input_dim).
 
     Raises:
         OptionError: ``mat`` is not a matrix.
@@ -185,7 +209,7 @@ class FeatureTransform:
         return self.input_dim == input_dim + 1
 
     def apply(self, feats: npt.ArrayLike) -> Floats:
-        """Transform features (frames, dim).
+        """Transform features (frames, dim), and return features (frames, output_dim).
 
         Raises:
             FeatureError: the features do not have ``input_dim`` columns, or one column less.
@@ -194,5 +218,5 @@ class FeatureTransform:
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:
-    """Transform features: :meth:`FeatureTransform.apply`."""
+    """Transform features (frames, dim) with ``transform``. See :meth:`FeatureTransform.apply` for the result."""
     return transform.apply(feats)

@@ -21,7 +21,7 @@ class MelBanks:
 
     Args:
         opts: options of the filters. None for the defaults.
-        frame_opts: options that determine the sampling rate and the points of the FFT. None for the defaults.
+        frame_opts: options that determine the sampling rate and the number of points of the FFT. None for the defaults.
         vtln_warp_factor: VTLN factor.
 
     Raises:
@@ -73,7 +73,7 @@ class MelBanks:
 
     @staticmethod
     def inverse_mel_scale(mel: float) -> float:
-        """Convert mel to Hz."""
+        """Convert a mel value to Hz."""
         return float(inverse_mel_scale(np.float32(mel)))
 
     @staticmethod
@@ -83,12 +83,15 @@ class MelBanks:
 
     @staticmethod
     def inverse_mel_scale_slaney(mel: float) -> float:
-        """Convert mel on Slaney's scale to Hz."""
+        """Convert mel values on Slaney's scale to Hz."""
         return float(slaney_hertz(mel))
 
 
 class FeatureWindowFunction:
-    """The window of frames.
+    """Window by which the samples of a frame are multiplied.
+
+    Args:
+        opts: options that determine the type and length of the window.
 
     Raises:
         OptionError: the window is unknown, or a frame has no samples.
@@ -108,7 +111,7 @@ class FeatureWindowFunction:
         return values
 
     def apply(self, wave: Sequence[float]) -> list[float]:
-        """Return audio (T,) whose first samples are multiplied by the window.
+        """Multiply the first samples of audio (T,) by the window, and return the audio.
 
         Raises:
             AudioError: the audio is shorter than the window (a ValueError).

@@ -42,6 +42,9 @@ def _make_tables(
 class OnlineNemoFbank:
     """NeMo's log-mel features of audio in -1 to 1. Every request for a range of frames computes the range again.
 
+    Args:
+        opts: the options.
+
     Raises:
         OptionError: Kaldi refuses a value.
 
@@ -92,7 +95,7 @@ class OnlineNemoFbank:
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
+            AudioError: the chunk and the options have different sampling rates (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
         samples = to_samples(waveform)

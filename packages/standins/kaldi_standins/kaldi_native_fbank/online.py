@@ -62,7 +62,7 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
 
 
 class FrameStore:
-    """Store of frames by number. The caller may discard the first frames."""
+    """Base class of online features, which stores frames by number. The caller may discard the first frames."""
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []
@@ -106,7 +106,7 @@ class FrameStore:
 
 
 class OnlineFeature(FrameStore):
-    """Base class of the features of audio in chunks of any size."""
+    """Base class of online features, which are computed from audio in chunks of any size."""
 
     options_type: ClassVar[type[Any]]
 
@@ -141,7 +141,7 @@ class OnlineFeature(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
+            AudioError: the chunk and the options have different sampling rates (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
@@ -186,7 +186,7 @@ class OnlineFeature(FrameStore):
             self._frames.extend(features)
 
     def _complete(self, features: Floats) -> Floats:
-        """Apply the last step of the feature to new frames (frames, dim)."""
+        """Apply the last step of the feature to new frames (frames, dim), and return the frames."""
         return features
 
 
@@ -245,7 +245,7 @@ class OnlineFbank(OnlineFeature):
         self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
 
     def _complete(self, features: Floats) -> Floats:
-        """Floor the mel energies and take their logarithm, for options of which the plan leaves them linear."""
+        """Floor mel energies and take their logarithm if the plan leaves them linear, and return the features."""
         if self._has_linear_bins:
             bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(bins, np.float32(self._floor), out=bins)
@@ -255,7 +255,14 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in chunks."""
+    """Mel-frequency cepstral coefficients of audio in chunks.
+
+    >>> import numpy as np
+    >>> mfcc = OnlineMfcc(MfccOptions())
+    >>> mfcc.accept_waveform(16000, np.zeros(16000, np.float32))
+    >>> mfcc.num_frames_ready, mfcc.get_frame(0).shape
+    (98, (13,))
+    """
 
     options_type = MfccOptions
 
@@ -270,6 +277,6 @@ class OnlineWhisperFbank(OnlineFbank):
 
 
 class OnlineRawAudioSamples(OnlineFeature):
-    """Frames of audio without a transform."""
+    """Frames of audio without a transform, computed from audio in chunks."""
 
     options_type = RawAudioSamplesOptions

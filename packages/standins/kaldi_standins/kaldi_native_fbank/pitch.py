@@ -20,9 +20,19 @@ def compute_and_process_kaldi_pitch(
 
     Each call starts with the same noise as a Kaldi program.
 
+    Args:
+        pitch_opts: options of the pitch tracker.
+        process_opts: options of the pitch features.
+        wave: samples (T,).
+
     Raises:
         OptionError: Kaldi refuses a value.
         AudioError: a sample is infinite or NaN.
+
+    >>> import numpy as np
+    >>> tone = 1000 * np.sin(0.1 * np.arange(16000))
+    >>> compute_and_process_kaldi_pitch(PitchExtractionOptions(), ProcessPitchOptions(), tone).shape
+    (98, 3)
     """
     tracking, processing = pitch_opts.to_our_options(), process_opts.to_our_options()
     samples, noise = to_samples(wave), KaldiRandom()
@@ -37,6 +47,10 @@ class OnlinePitch(FrameStore):
 
     As in Kaldi, a frame that is read before the end may change later. The first access to frames after a chunk tracks
     the pitch of all audio received so far.
+
+    Args:
+        opts: options of the pitch tracker.
+        popts: options of the pitch features. None for the defaults.
 
     Raises:
         OptionError: Kaldi refuses a value.
@@ -68,12 +82,12 @@ class OnlinePitch(FrameStore):
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that are known so far."""
+        """Number of frames that can be read so far."""
         self._update()
         return super().num_frames_ready
 
     def get_frame(self, frame: int) -> Floats:
-        """Return a frame (dim,).
+        """Return the features (dim,) of the frame with the number ``frame``.
 
         Raises:
             StreamError: the frame is not available yet (a RuntimeError).
@@ -86,7 +100,7 @@ class OnlinePitch(FrameStore):
 
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the sampling rate of the chunk is not that of the options (a ValueError).
+            AudioError: the chunk and the options have different sampling rates (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
         samples = to_samples(waveform)

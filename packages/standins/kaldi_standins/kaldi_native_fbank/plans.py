@@ -77,14 +77,14 @@ def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Pl
 
 
 def has_kaldis_log(values: dict[str, Any]) -> bool:
-    """Return True if the log of mel energies is Kaldi's."""
+    """Return True if options with these ``values`` take the logarithm of mel energies as Kaldi does."""
     return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
         "htk_mode"
     )
 
 
 def check_window(name: str) -> str:
-    """Return the name of a window after a check.
+    """Check the name of a window, and return it.
 
     Raises:
         OptionError: the name is not in :data:`WINDOWS`.

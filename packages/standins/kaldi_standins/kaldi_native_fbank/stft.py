@@ -25,10 +25,14 @@ PADDING: dict[str, Literal["reflect", "edge"]] = {
 
 
 class Rfft:
-    """The FFT of ``n`` real samples, ``n`` even, or its inverse times ``n``.
+    """FFT of ``n`` real samples, or the inverse FFT times ``n``.
 
     A spectrum is a list of ``n`` numbers: the real parts of the bins 0 and n / 2, then the real and imaginary parts of
     the bins 1 to n / 2 - 1.
+
+    Args:
+        n: number of samples, which must be even.
+        inverse: True for the inverse FFT.
 
     Raises:
         OptionError: ``n`` is odd or not positive.
@@ -171,7 +175,10 @@ def _pad(samples: Floats, size: int, mode: str) -> Floats:
 
 
 class Stft:
-    """The short-time Fourier transform of audio.
+    """Short-time Fourier transform of audio. Call an instance with samples (T,) for a :class:`StftResult`.
+
+    Args:
+        config: the options.
 
     Raises:
         OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
@@ -198,8 +205,15 @@ class Stft:
 class IStft:
     """The inverse of :class:`Stft`, which sums windowed frames and divides by the sum of the squared windows.
 
+    Args:
+        config: the options.
+
     Raises:
-        OptionError: as for :class:`Stft`.
+        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
+
+    >>> config = StftConfig(4, 2, 4)
+    >>> IStft(config)(Stft(config)([1.0, 2.0, 3.0, 4.0]))
+    [1.0, 2.0, 3.0, 4.0]
     """
 
     def __init__(self, config: StftConfig) -> None:

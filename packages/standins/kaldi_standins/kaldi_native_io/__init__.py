@@ -58,7 +58,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
     """Read a blob, or a range of bytes such as ``blobs.ark:20[0:9]``, which includes both ends. -1 is the last byte.
 
     Args:
-        rxfilename: the place of the object.
+        rxfilename: location of the blob, such as ``blobs.ark:20``.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 

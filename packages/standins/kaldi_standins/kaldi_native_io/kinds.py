@@ -43,13 +43,13 @@ def to_pairs(values: Array) -> list[tuple[Any, ...]]:
 
 
 def to_htk(value: HtkFeatures) -> tuple[Array, HtkHeader]:
-    """Convert features to an array and a header."""
+    """Convert HTK features to an array (frames, dim) and a header."""
     frames, columns = value.features.shape
     return value.features, HtkHeader(frames, value.sample_period, 4 * columns, value.parameter_kind)
 
 
 def from_htk(value: tuple[Array, HtkHeader]) -> HtkFeatures:
-    """Convert an array and a header to features."""
+    """Convert an array (frames, dim) and a header to HTK features."""
     features, header = value
     return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
 
@@ -130,7 +130,7 @@ class CompressedMatrixWriter(TableWriter):
         """Write one entry.
 
         Args:
-            key: the key.
+            key: key of the entry.
             value: float32 or float64 array of shape (rows, columns).
             method: a :class:`CompressionMethod`.
 

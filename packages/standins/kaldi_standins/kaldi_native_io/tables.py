@@ -20,7 +20,7 @@ Convert: TypeAlias = "staticmethod[[Any], Any]"
 
 
 def keep_value(value: Any) -> Any:
-    """Return a value that needs no conversion."""
+    """Return ``value`` unchanged, for types that need no conversion."""
     return value
 
 

@@ -102,9 +102,9 @@ class _Array:
             save(wxfilename, self._values, kind=self._codec, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
-        text = io.BytesIO()
-        self._codec.write(text, self._values, binary=False)
-        return text.getvalue().decode("ascii")
+        buffer = io.BytesIO()
+        self._codec.write(buffer, self._values, binary=False)
+        return buffer.getvalue().decode("ascii")
 
 
 class _Matrix(_Array):
@@ -119,7 +119,14 @@ class _Matrix(_Array):
 
 
 class FloatMatrix(_Matrix):
-    """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array."""
+    """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array.
+
+    Args:
+        array: the values (rows, columns). None for an empty matrix.
+
+    >>> FloatMatrix([[1.0, 2.0]]).numpy().tolist()
+    [[1.0, 2.0]]
+    """
 
     __slots__ = ()
     _codec = codec("matrix")
@@ -127,7 +134,7 @@ class FloatMatrix(_Matrix):
 
 
 class DoubleMatrix(_Matrix):
-    """Matrix of float64."""
+    """Matrix of float64. See :class:`FloatMatrix`."""
 
     __slots__ = ()
     _codec = codec("double-matrix")
@@ -135,7 +142,14 @@ class DoubleMatrix(_Matrix):
 
 
 class FloatVector(_Array):
-    """Vector of float32."""
+    """Vector of float32. ``numpy()`` and ``numpy.asarray`` return its array.
+
+    Args:
+        array: the values (size,). None for an empty vector.
+
+    >>> FloatVector([1.0, 2.0]).numpy().tolist()
+    [1.0, 2.0]
+    """
 
     __slots__ = ()
     _codec = codec("vector")
@@ -144,7 +158,7 @@ class FloatVector(_Array):
 
 
 class DoubleVector(_Array):
-    """Vector of float64."""
+    """Vector of float64. See :class:`FloatVector`."""
 
     __slots__ = ()
     _codec = codec("double-vector")
@@ -183,10 +197,10 @@ class MatrixShape:
 
     @classmethod
     def read(cls, rxfilename: str, *, pipes: bool = True, network: bool = True) -> MatrixShape:
-        """Read the shape of the matrix of an rxfilename.
+        """Read the shape of a matrix, without its values.
 
         Args:
-            rxfilename: the place of the matrix.
+            rxfilename: location of the matrix, such as ``feats.ark:123``.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 
@@ -198,7 +212,7 @@ class MatrixShape:
 
     @classmethod
     def from_array(cls, matrix: Any) -> MatrixShape:
-        """Return the shape of an array, or of a matrix's info."""
+        """Return the shape of an array (rows, columns), or of the metadata of a matrix."""
         rows, columns = matrix.shape
         return cls(int(rows), int(columns))
 
@@ -209,7 +223,7 @@ def _compute_duration(samples: int, frequency: float) -> float:
 
 
 class WaveData:
-    """Audio.
+    """Audio of a wave file.
 
     Args:
         sample_freq: sampling rate in Hz.
@@ -241,11 +255,11 @@ class WaveData:
 
     @classmethod
     def from_wave(cls, wave: Wave) -> WaveData:
-        """Convert audio from io_ark's type."""
+        """Convert a :class:`io_ark.Wave` to this class."""
         return cls(wave.sample_frequency, wave.samples)
 
     def to_wave(self) -> Wave:
-        """Convert to io_ark's type of audio."""
+        """Convert the audio to a :class:`io_ark.Wave`."""
         return Wave(self._frequency, self._data.numpy())
 
 
@@ -283,7 +297,7 @@ class WaveInfo:
 
     @property
     def data_bytes(self) -> int:
-        """Number of bytes of samples."""
+        """Size of all samples in bytes."""
         return self.sample_count * self.block_align
 
     @property

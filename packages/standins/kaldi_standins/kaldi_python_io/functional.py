@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
-    """Read the matrix of a file, such as CMVN statistics: float64 for a matrix in double precision, else float32.
+    """Read a matrix (rows, columns), such as CMVN statistics: float64 for a matrix in double precision, else float32.
 
     Args:
         file: the file, optionally followed by an offset or a range, or a command with ``|``.
@@ -31,6 +31,6 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
 
 
 def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
-    """Read the float vector of a file; see :func:`read_kaldi_mat`."""
+    """Read the float vector (size,) of a file. See :func:`read_kaldi_mat` for the arguments, type and errors."""
     vector: Array = read_from(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
     return vector

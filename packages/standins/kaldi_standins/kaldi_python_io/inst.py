@@ -88,7 +88,7 @@ def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restric
 
 
 class Reader:
-    """Looks up the lines of a file by key or number, as :func:`parse_scps` reads them. Base class of readers by key.
+    """Base class of readers by key. Looks up the lines that :func:`parse_scps` reads, by key or by number.
 
     Subclasses override ``_load``, which returns the value of a key.
 
@@ -313,7 +313,7 @@ class ArchiveWriter(Writer):
         """Write one entry.
 
         Args:
-            key: the key.
+            key: key of the entry.
             obj: float32 or float64 array of one or two dimensions.
 
         Raises:

@@ -125,7 +125,10 @@ def _make_feature(kind: type[SpectralFeature], opts: FeatureOptions) -> Spectral
 
 
 class OfflineFeature(nn.Module):
-    """Base class of the features. Call an instance with audio ``(T,)``, or with a list of audio.
+    """Base class of the features. Call an instance with audio ``(T,)``, or with a list of such tensors.
+
+    Args:
+        opts: the options.
 
     Attributes:
         opts: the options.
@@ -235,21 +238,39 @@ class Fbank(OfflineFeature):
 
 
 class Mfcc(OfflineFeature):
-    """Mel-frequency cepstral coefficients."""
+    """Mel-frequency cepstral coefficients.
+
+    >>> opts = MfccOptions()
+    >>> opts.frame_opts.dither = 0.0
+    >>> Mfcc(opts)(torch.zeros(16000)).shape
+    torch.Size([98, 13])
+    """
 
     opts: MfccOptions
     feature_type = _Mfcc
 
 
 class Plp(OfflineFeature):
-    """Perceptual linear prediction cepstra."""
+    """Perceptual linear prediction cepstra.
+
+    >>> opts = PlpOptions()
+    >>> opts.frame_opts.dither = 0.0
+    >>> Plp(opts)(torch.zeros(16000)).shape
+    torch.Size([98, 13])
+    """
 
     opts: PlpOptions
     feature_type = _Plp
 
 
 class Spectrogram(OfflineFeature):
-    """Log power spectrum."""
+    """Log power spectrum.
+
+    >>> opts = SpectrogramOptions()
+    >>> opts.frame_opts.dither = 0.0
+    >>> Spectrogram(opts)(torch.zeros(16000)).shape
+    torch.Size([98, 257])
+    """
 
     opts: SpectrogramOptions
     feature_type = _Spectrogram
@@ -262,7 +283,7 @@ class WhisperFbank(OfflineFeature):
     feature_type = WhisperMel
 
     def finish(self, features: Tensor) -> Tensor:
-        """Normalize an utterance."""
+        """Normalize the features ``(frames, dim)`` of an utterance."""
         return normalize(features)
 
 
@@ -348,7 +369,7 @@ class OnlineFeature:
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Return frames by their numbers."""
+        """Return a list of frames ``(1, dim)`` by their numbers."""
         return [self.get_frame(frame) for frame in frames]
 
 
@@ -368,14 +389,30 @@ class OnlineFbank(OnlineFeature):
 
 
 class OnlineMfcc(OnlineFeature):
-    """Mel-frequency cepstral coefficients of audio in chunks."""
+    """Mel-frequency cepstral coefficients of audio in chunks.
+
+    >>> opts = MfccOptions()
+    >>> opts.frame_opts.dither = 0.0
+    >>> online = OnlineMfcc(opts)
+    >>> online.accept_waveform(16000, torch.zeros(1000))
+    >>> online.num_frames_ready, online.get_frame(3).shape
+    (4, torch.Size([1, 13]))
+    """
 
     opts: MfccOptions
     feature_type = _Mfcc
 
 
 class OnlinePlp(OnlineFeature):
-    """Perceptual linear prediction cepstra of audio in chunks."""
+    """Perceptual linear prediction cepstra of audio in chunks.
+
+    >>> opts = PlpOptions()
+    >>> opts.frame_opts.dither = 0.0
+    >>> online = OnlinePlp(opts)
+    >>> online.accept_waveform(16000, torch.zeros(1000))
+    >>> online.num_frames_ready, online.get_frame(3).shape
+    (4, torch.Size([1, 13]))
+    """
 
     opts: PlpOptions
     feature_type = _Plp

@@ -12,7 +12,7 @@ from kaldi_standins.named_options import OptionGroups
 
 
 class Options(OptionGroups):
-    """Base of kaldifeat's options."""
+    """Base class of kaldifeat's options."""
 
     if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 

@@ -42,24 +42,29 @@ class GlobalHeader:
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
+        """Read a header after its token ``type``, with numbers of the byte order ``endian``, "<" or ">"."""
         least, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
         return GlobalHeader(type, least, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
+        """Write the token and the header to an open binary file, and return the number of bytes."""
         numbers = self.min_value, self.range, self.rows, self.cols
         fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
         return self.size
 
     @staticmethod
     def compute(array: Array, compression_method: int, endian: str = "<") -> GlobalHeader:
+        """Return the header of an array (rows, columns) compressed with a method from 1 to 7."""
         stored = compress(array, compression_method)
         return GlobalHeader(stored.format.decode(), stored.minimum, stored.range, *stored.shape, endian)
 
     def float_to_uint(self, array: Array) -> Array:
+        """Convert values, of any shape, to the integers that a compressed matrix stores."""
         steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)
         return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
     def uint_to_float(self, array: Array) -> Array:
+        """Convert stored integers, of any shape, to values."""
         return self.min_value + array.astype(np.float32) * self.range / self.c
 
 
@@ -79,22 +84,25 @@ class PerColHeader:
 
     @staticmethod
     def read(fd: IO[bytes], global_header: GlobalHeader) -> PerColHeader:
+        """Read the header of the columns, which follows ``global_header``, from an open binary file."""
         steps = np.frombuffer(fd.read(8 * global_header.cols), global_header.endian + "u2").reshape(-1, 4, 1)
         p0, p25, p75, p100 = global_header.uint_to_float(steps).swapaxes(0, 1)
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def write(self, fd: IO[bytes], global_header: GlobalHeader, endian: str | None = None) -> int:
+        """Write the header to an open binary file, and return the number of bytes."""
         steps = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
         return fd.write(steps.astype((endian or self.endian) + "u2").tobytes())
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
+        """Return the header of the columns of an array (rows, columns)."""
         steps = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(steps.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def float_to_char(self, array: Array) -> Array:
-        """Return the codes, 0 to 255, of values (columns, rows)."""
+        """Convert values (columns, rows) to codes from 0 to 255."""
         parts = [
             np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + first
             for low, high, first, steps in self._ranges
@@ -103,6 +111,7 @@ class PerColHeader:
         return codes.astype(np.uint8)
 
     def char_to_float(self, array: Array) -> Array:
+        """Convert codes (columns, rows) from 0 to 255 to values."""
         codes = array.astype(np.float32)
         parts = [low + (high - low) * (codes - first) * (1 / steps) for low, high, first, steps in self._ranges]
         values: Array = np.choose((codes > 64) + (codes > 192).astype(int), parts)

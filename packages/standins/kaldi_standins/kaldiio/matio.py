@@ -101,6 +101,11 @@ def load_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldiio
+    >>> [(key, array.tolist()) for key, array in kaldiio.load_ark(io.BytesIO(b"utt1 1 2 3\\n"))]
+    [('utt1', [1, 2, 3])]
     """
     with open_source(fname, Access(pipes, network), whole=True) as source:
         yield from read_entries(source, get_codec(endian))
@@ -212,6 +217,15 @@ def save_ark(
     Raises:
         ArkError: a key or value cannot be written, a file cannot be opened or written, or ``ark`` is a stream without
             positions to which a script file cannot point.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldiio
+    >>> file = io.BytesIO()
+    >>> kaldiio.save_ark(file, {"utt1": np.zeros((2, 3), np.float32)})
+    >>> position = file.seek(0)
+    >>> [(key, array.shape) for key, array in kaldiio.load_ark(file)]
+    [('utt1', (2, 3))]
     """
     codec = KaldiioCodec(compression_method, endian=endian, write_function=write_function, write_kwargs=write_kwargs)
     if scp is not None and not is_name(ark) and not _has_position(ark):
@@ -266,6 +280,13 @@ def save_mat(
 
     Raises:
         ArkError: the file cannot be opened or written, or the value cannot be written.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldiio
+    >>> file = io.BytesIO()
+    >>> kaldiio.save_mat(file, np.zeros((2, 3), np.float32))
+    39
     """
     codec = KaldiioCodec(compression_method, endian=endian)
     with open_sink(fname, Access(pipes, network)) as output:
@@ -339,7 +360,7 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object to an open binary file, and return the number of bytes written."""
+    """Write one object to an open binary file, and return the number of bytes written. See :func:`save_mat`."""
     return save_mat(fd, array, endian, compression_method)
 
 
@@ -403,10 +424,10 @@ class SegmentsExtractor(Mapping[str, Any]):
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):
-            text = (
+            message = (
                 f"starts at {segment.start:g} s, after the end of {segment.recording}: correct the times of the segment"
             )
-            raise RangeError(text, key=key)
+            raise RangeError(message, key=key)
         end = None if segment.end == TO_THE_END else int(segment.end * rate)
         return rate, samples[int(segment.start * rate) : end]
 
@@ -421,12 +442,12 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Return an integer of 0 or more as bytes."""
+    """Encode the integer ``n``, which is not negative, as ``length`` bytes."""
     return n.to_bytes(length, endianess)
 
 
 def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
-    """Return the integer that bytes encode."""
+    """Decode the bytes ``s`` to an integer, which is not negative."""
     return int.from_bytes(s, endianess)
 
 

@@ -193,12 +193,12 @@ class KaldiioLoader(Loader):
 def parse_slices(part: str) -> tuple[slice, ...] | None:
     """Parse a range as kaldiio does, to slices that include both ends. Return None for any other string."""
     slices = []
-    for text in part.split(","):
-        if text in ("", ":"):
+    for interval in part.split(","):
+        if interval in ("", ":"):
             slices.append(slice(None))
             continue
         try:
-            first, *more = map(int, text.split(":"))
+            first, *more = map(int, interval.split(":"))
         except ValueError:
             return None
         if len(more) > 2:
@@ -208,7 +208,7 @@ def parse_slices(part: str) -> tuple[slice, ...] | None:
 
 
 def slice_of(value: Any, slices: tuple[slice, ...]) -> Any:
-    """Return ``slices`` of an array, or ``(rate, samples)`` with the slices of the samples."""
+    """Cut ``slices`` out of an array, or out of the samples of audio ``(rate, samples)``, and return the result."""
     return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 

@@ -44,6 +44,17 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 
     Raises:
         ArkError: the file cannot be opened or read.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldiio import wavio
+    >>> file = io.BytesIO()
+    >>> wavio.write_wav(file, 16000, np.zeros(100, np.int16))
+    244
+    >>> position = file.seek(0)
+    >>> rate, samples = wavio.read_wav(file)
+    >>> rate, samples.shape
+    (16000, (100,))
     """
     with open_source(fd) as source:
         audio = read_audio(source)

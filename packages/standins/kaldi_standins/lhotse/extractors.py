@@ -110,7 +110,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
 
         Raises:
-            AudioError: the sampling rate is not that of the extractor, or the shape does not allow features.
+            AudioError: the extractor has a different sampling rate, or the shape does not allow features.
         """
         self._check_rate(sampling_rate)
         channel = samples[:1] if self.takes_first_channel and samples.ndim == 2 else samples
@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
-            AudioError: the sampling rate is not that of the extractor, or the audio has several channels.
+            AudioError: the extractor has a different sampling rate, or the audio has several channels.
         """
         self._check_rate(sampling_rate)
         is_single = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
@@ -194,12 +194,12 @@ class LogEnergies:
 
     @staticmethod
     def compute_energy(features: np.ndarray[Any, Any]) -> float:
-        """Return the sum of all energies."""
+        """Return the sum of the energies of features (frames, dim)."""
         return float(np.sum(np.exp(features)))
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at a different level."""
+        """Return the features (frames, dim) of the audio with its energy multiplied by ``energy_scaling_factor``."""
         scaled: np.ndarray[Any, Any] = features + np.log(energy_scaling_factor)
         return scaled
 
@@ -217,7 +217,11 @@ class Fbank(LogEnergies, Extractor):
 
 
 class Mfcc(Extractor):
-    """Mel-frequency cepstral coefficients, like lhotse's."""
+    """Mel-frequency cepstral coefficients, like lhotse's.
+
+    >>> Mfcc().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 13)
+    """
 
     name = "kaldi-mfcc"
     config_type = MfccConfig
@@ -225,7 +229,11 @@ class Mfcc(Extractor):
 
 
 class Spectrogram(Extractor):
-    """Power spectrum, or magnitudes with ``use_fft_mag``, like lhotse's."""
+    """Power spectrum, or magnitudes with ``use_fft_mag``, like lhotse's.
+
+    >>> Spectrogram().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 257)
+    """
 
     name = "kaldi-spectrogram"
     config_type: type[Config] = SpectrogramConfig
@@ -260,40 +268,48 @@ class Spectrogram(Extractor):
         return (features, *frames) if frames else features
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the features of a spectrum."""
+        """Return the features of a spectrum (..., frames, dim), which this class leaves unchanged."""
         return spectrum
 
     @staticmethod
     def mix(
         features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the sum of the features. ``features_b`` is scaled."""
+        """Return ``features_a`` plus ``features_b`` times ``energy_scaling_factor_b``, all (frames, dim)."""
         return features_a + energy_scaling_factor_b * features_b
 
     @staticmethod
     def compute_energy(features: np.ndarray[Any, Any]) -> float:
-        """Return the sum of all features."""
+        """Return the sum of all features (frames, dim)."""
         return float(np.sum(features))
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at a different level."""
+        """Return features (frames, dim) multiplied by ``energy_scaling_factor``."""
         return energy_scaling_factor * features
 
 
 class LogSpectrogram(Spectrogram):
-    """Log power spectrum, like lhotse's. As in lhotse, mixing adds the logarithms."""
+    """Log power spectrum, like lhotse's. As in lhotse, mixing adds the logarithms.
+
+    >>> LogSpectrogram().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 257)
+    """
 
     name = "kaldi-log-spectrogram"
     config_type = LogSpectrogramConfig
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the logarithms of a spectrum."""
+        """Return the natural logarithms of a spectrum (..., frames, dim)."""
         return (spectrum + 1e-15).log()
 
 
 class WhisperFbank(LogEnergies, Extractor):
-    """Whisper's log-mel features of audio at 16 kHz, like lhotse's."""
+    """Whisper's log-mel features of audio at 16 kHz, like lhotse's.
+
+    >>> WhisperFbank().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 80)
+    """
 
     name = "whisper-fbank"
     config_type = WhisperFbankConfig
@@ -329,7 +345,11 @@ class KaldiFbank(LogEnergies, Extractor):
 
 @register_extractor
 class KaldiMfcc(Extractor):
-    """Mel-frequency cepstral coefficients on Kaldi's scale, without dithering and with ``snip_edges=False``."""
+    """Mel-frequency cepstral coefficients on Kaldi's scale, without dithering and with ``snip_edges=False``.
+
+    >>> KaldiMfcc().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 13)
+    """
 
     name = "kaldi-compat-mfcc"
     config_type = KaldiMfccConfig
@@ -338,7 +358,11 @@ class KaldiMfcc(Extractor):
 
 @register_extractor
 class KaldiPlp(Extractor):
-    """Perceptual linear prediction cepstra on Kaldi's scale, without dithering and with ``snip_edges=False``."""
+    """Perceptual linear prediction cepstra on Kaldi's scale, without dithering and with ``snip_edges=False``.
+
+    >>> KaldiPlp().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 13)
+    """
 
     name = "kaldi-compat-plp"
     config_type = KaldiPlpConfig
@@ -347,7 +371,11 @@ class KaldiPlp(Extractor):
 
 @register_extractor
 class KaldiSpectrogram(LogEnergies, Extractor):
-    """Log power spectrum on Kaldi's scale, without dithering and with ``snip_edges=False``, mixed as energies."""
+    """Log power spectrum on Kaldi's scale, without dithering and with ``snip_edges=False``, mixed as energies.
+
+    >>> KaldiSpectrogram().extract(np.zeros(16000, np.float32), 16000).shape
+    (100, 257)
+    """
 
     name = "kaldi-compat-spectrogram"
     config_type = KaldiSpectrogramConfig

@@ -97,7 +97,7 @@ class PowerConfig(Config):
 
 
 class EnergyConfig(PowerConfig):
-    """Base of the configurations of features whose first column holds the energy."""
+    """Base class of the configurations of features whose first column holds the energy."""
 
     fixed_values = {**PowerConfig.fixed_values, "use_energy": True}  # noqa: RUF012
 

@@ -51,10 +51,10 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
-    """Return the fields of mel bins. The arguments are defaults of the fields."""
-    own = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
+    """Return the fields of mel bins. The arguments are the defaults of the fields with these names."""
+    defaults = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
-        *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **own),
+        *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **defaults),
         ("num_mel_bins", int | None, None, "another name of ``num_filters``"),  # type: ignore[list-item]
         ("norm_filters", bool, False, "only False"),
         ("torchaudio_compatible_mel_scale", bool, True, "only True"),
@@ -74,8 +74,8 @@ def _make_kaldi_fields(*names: str, energy: bool = True, **mel: Any) -> list[Fie
 
 
 def _make_config(name: str, base: type[LhotseOptions], our_type: type[Any], *fields: Field) -> Any:
-    text = f"Options of :class:`~kaldi_standins.lhotse.{name}`."
-    return make_options_class(f"{name}Config", base, text, our_type, *fields, DEVICE)
+    docstring = f"Options of :class:`~kaldi_standins.lhotse.{name}`."
+    return make_options_class(f"{name}Config", base, docstring, our_type, *fields, DEVICE)
 
 
 CEPSTRA = _make_fields(ours.MfccOptions, "num_ceps", "cepstral_lifter")

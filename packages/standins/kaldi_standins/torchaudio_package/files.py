@@ -62,11 +62,11 @@ OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", 
 
 
 class AudioFileError(AudioError, RuntimeError):
-    """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
+    """Error for an audio file that cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
 
 
 class AudioFileTypeError(AudioFileError, TypeError):
-    """An argument has a wrong type. torchaudio raises a TypeError."""
+    """Error for an argument of a wrong type. torchaudio raises a TypeError."""
 
 
 @functools.cache
@@ -134,7 +134,7 @@ def load(
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
 
     Returns:
-        Samples, and the sampling rate.
+        Samples (channels, T), or (T, channels) with ``channels_first=False``, and the sampling rate in Hz.
 
     Raises:
         AudioFileError: the file cannot be read, or ``normalize=False`` does not support the type of the samples.
@@ -166,7 +166,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
         num_frames: maximum number of samples. -1 for all.
 
     Returns:
-        float32 samples (channels, T) in -32768 to 32767, and the sampling rate.
+        float32 samples (channels, T) in -32768 to 32767, and the sampling rate in Hz.
 
     Raises:
         AudioFileError: the file cannot be read.
@@ -211,7 +211,7 @@ def save(
     Args:
         uri: path or open file.
         src: samples (channels, T): float32 or float64 in -1 to 1, int16 or int32.
-        sample_rate: in Hz.
+        sample_rate: sampling rate in Hz.
         channels_first: False for samples (T, channels).
         format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.

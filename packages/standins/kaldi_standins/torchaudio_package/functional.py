@@ -86,10 +86,13 @@ def sliding_window_cmn(
         norm_vars: divide by the standard deviation.
 
     Returns:
-        (..., frames, dim).
+        Normalized features (..., frames, dim).
 
     Raises:
         OptionError: the window has no frames.
+
+    >>> sliding_window_cmn(torch.randn(300, 80)).shape
+    torch.Size([300, 80])
     """
     options = SlidingCmvnOptions(
         cmn_window=cmn_window, min_cmn_window=min_cmn_window, center=center, norm_vars=norm_vars
@@ -103,16 +106,19 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
 
     Args:
         specgram: features (..., dim, frames).
-        win_length: frames of the window. An even number is reduced by 1.
+        win_length: length of the window in frames. An even number is reduced by 1.
         mode: padding at the edges, a mode of ``torch.nn.functional.pad``.
 
     Returns:
-        (..., dim, frames).
+        Deltas (..., dim, frames).
 
     Raises:
         ValueError: the window has fewer than 3 frames.
 
     See also :func:`add_deltas`, which computes Kaldi's deltas.
+
+    >>> compute_deltas(torch.arange(6.0)[None])[0, 2:4].tolist()
+    [1.0, 1.0]
     """
     if win_length < 3:
         raise ValueError(f"Window length should be greater than or equal to 3. Found win_length {win_length}")
@@ -125,10 +131,21 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
 
 
 def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> Any:
-    """Append deltas to features as Kaldi does: (..., frames, dim) to (..., frames, dim * (1 + delta_order)).
+    """Append deltas to features as Kaldi does.
+
+    Args:
+        features: array or tensor (..., frames, dim).
+        delta_order: largest order of the deltas. 2 appends deltas and deltas of deltas.
+        delta_window: number of frames on each side of a frame from which a delta is computed.
+
+    Returns:
+        Features and deltas (..., frames, dim * (1 + delta_order)).
 
     Raises:
         OptionError: Kaldi refuses the order or the window.
+
+    >>> add_deltas(torch.zeros(10, 13)).shape
+    torch.Size([10, 39])
     """
     return deltas.add_deltas(features, DeltaOptions(delta_order=delta_order, delta_window=delta_window))
 
@@ -137,14 +154,20 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
     """Mask the same random range of an axis in all spectrograms (..., freq, time).
 
     Args:
-        specgram: the spectrograms.
-        mask_param: exclusive upper bound of the length of the range.
+        specgram: spectrograms (..., freq, time).
+        mask_param: exclusive upper bound of the length of the range, in bins or frames.
         mask_value: value of masked elements.
         axis: one of the last two axes.
         p: largest share of the axis that is masked.
 
+    Returns:
+        Masked spectrograms (..., freq, time).
+
     Raises:
         ValueError: ``axis`` is not one of the last two axes, or ``p`` is not within 0 to 1.
+
+    >>> mask_along_axis(torch.ones(80, 100), 20, 0.0, axis=1).shape
+    torch.Size([80, 100])
     """
     return _mask_range(specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device))
 
@@ -152,7 +175,11 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
 def mask_along_axis_iid(
     specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
 ) -> Tensor:
-    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
+    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`.
+
+    >>> mask_along_axis_iid(torch.ones(4, 80, 100), 20, 0.0, axis=2).shape
+    torch.Size([4, 80, 100])
+    """
     batch: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
     return _mask_range(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
 
@@ -197,7 +224,7 @@ def resample(
         beta: shape of the Kaiser window. None for torchaudio's default.
 
     Returns:
-        (..., ceil(T * new_freq / orig_freq)).
+        Samples (..., ceil(T * new_freq / orig_freq)).
 
     Raises:
         OptionError: a rate, the width or the method is invalid (a ValueError).
@@ -227,11 +254,20 @@ def make_sinc_filters(
 ) -> Tensor:
     """Return the filters (phases, 1, taps) of :func:`resample`, one for each output sample of a period.
 
-    The computation has the type ``dtype``. If ``dtype`` is None, times of taps are float64 and times of phases are
-    float32, as in torchaudio.
+    Args:
+        orig_freq, new_freq: sampling rates in Hz, whole numbers.
+        width: zero crossings of the filter on each side.
+        rolloff: cutoff, relative to half of the lower rate.
+        method: "sinc_interp_hann" or "sinc_interp_kaiser".
+        beta: shape of the Kaiser window. None for torchaudio's default.
+        dtype: type of the computation and of the filters. If None, the times of taps are float64, the times of phases
+            are float32, and the filters are float32, as in torchaudio.
 
     Raises:
         OptionError: a rate, the width or the method is invalid.
+
+    >>> make_sinc_filters(8000, 16000, 6, 0.99, "sinc_interp_hann", None, None).shape
+    torch.Size([2, 1, 15])
     """
     if not all(rate > 0 and rate == int(rate) for rate in (orig_freq, new_freq)):
         raise OptionError(f"sampling rates must be positive whole numbers of Hz, not {orig_freq} and {new_freq}")
@@ -253,15 +289,22 @@ def make_sinc_filters(
 
 
 def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
-    """Resample audio (..., T) by filters (phases, 1, taps) of the same type.
+    """Resample audio with precomputed filters, such as those that :func:`make_sinc_filters` returns.
 
     Args:
-        waveform: (..., T).
+        waveform: samples (..., T), floating point.
         orig_freq, new_freq: sampling rates in Hz.
-        filters: (phases, 1, taps).
+        filters: one filter for each output sample of a period, of shape (phases, 1, taps) and the type of the samples.
+
+    Returns:
+        Samples (..., ceil(T * new_freq / orig_freq)) of the same type.
 
     Raises:
         TypeError: the samples are not floating point.
+
+    >>> filters = make_sinc_filters(8000, 16000, 6, 0.99, "sinc_interp_hann", None, None)
+    >>> apply_filters(torch.zeros(1, 80), 8000, 16000, filters).shape
+    torch.Size([1, 160])
     """
     require_floats(waveform)
     period, phases = reduce_rates(orig_freq, new_freq)

@@ -84,7 +84,13 @@ def apply_effects_file(
     channels_first: bool = True,
     format: str | None = None,
 ) -> tuple[Tensor, int]:
-    """Read an audio file and apply effects, as :func:`apply_effects_tensor`; ``normalize`` and ``format`` are ignored.
+    """Read an audio file and apply effects of SoX. See :func:`apply_effects_tensor` for the effects and the result.
+
+    Args:
+        path: path or open file.
+        effects: lists of a name and arguments.
+        normalize, format: ignored.
+        channels_first: False to return samples (T, channels).
 
     Raises:
         AudioError: the file cannot be read.
@@ -109,8 +115,8 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
         return audio, new_rate
     inputs, phases = step.numerator, step.denominator
     cutoff = CUTOFF * min(1, phases / inputs)
-    half = LENGTH / 2 * max(1, inputs / phases)
-    reach = int(half) + 1
+    half_length = LENGTH / 2 * max(1, inputs / phases)
+    reach = int(half_length) + 1  # Number of input samples on each side of an output sample.
     count = int(len(audio) * new_rate / rate + Fraction(1, 2))
     resampled = np.zeros((-(-count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + inputs + 1), (0, 0)))
@@ -118,8 +124,8 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
     for first in range(0, phases, 64):
         starts, fractions = np.divmod(np.arange(first, min(first + 64, phases)) * inputs, phases)
         times = np.arange(-reach, reach + 1) - fractions[:, None] / phases
-        kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half) ** 2, 0))) / np.i0(BETA)
-        filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half)
+        kaiser = np.i0(BETA * np.sqrt(np.maximum(1 - (times / half_length) ** 2, 0))) / np.i0(BETA)
+        filters = cutoff * np.sinc(cutoff * times) * kaiser * (np.abs(times) <= half_length)
         for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
             part = windows[start::inputs][: len(resampled)] @ taps
             resampled[: len(part), phase] = part

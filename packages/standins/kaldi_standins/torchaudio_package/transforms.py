@@ -20,8 +20,11 @@ class ComputeDeltas(torch.nn.Module):
     """Compute deltas as :func:`~kaldi_standins.torchaudio_package.functional.compute_deltas` does.
 
     Args:
-        win_length: frames of the window. An even number is reduced by 1.
+        win_length: length of the window in frames. An even number is reduced by 1.
         mode: padding at the edges, a mode of ``torch.nn.functional.pad``.
+
+    >>> ComputeDeltas()(torch.zeros(1, 13, 50)).shape
+    torch.Size([1, 13, 50])
     """
 
     def __init__(self, win_length: int = 5, mode: str = "replicate") -> None:
@@ -43,6 +46,9 @@ class FrequencyMasking(torch.nn.Module):
     Args:
         freq_mask_param: exclusive upper bound of the length of the range, in frequency bins.
         iid_masks: mask a different range in each spectrogram.
+
+    >>> FrequencyMasking(20)(torch.ones(1, 80, 100)).shape
+    torch.Size([1, 80, 100])
     """
 
     axis, p = -2, 1.0
@@ -68,6 +74,9 @@ class TimeMasking(FrequencyMasking):
 
     Raises:
         ValueError: ``p`` is not within 0 to 1.
+
+    >>> TimeMasking(20)(torch.ones(1, 80, 100)).shape
+    torch.Size([1, 80, 100])
     """
 
     axis = -1
