@@ -47,7 +47,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
         with open(name, "rb") as file:
             return read_npy(file, size, name)
     except OSError as error:
-        raise _open_error(name, error) from None
+        raise _make_open_error(name, error) from None
 
 
 def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
@@ -78,7 +78,7 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     except FormatError:
         raise
     except OSError as error:
-        raise _open_error(name, error) from None
+        raise _make_open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
         raise FormatError(
             f"cannot be read as a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez",
@@ -146,7 +146,7 @@ def _measure_regular_file(name: str) -> int:
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
-        raise _open_error(name, error) from None
+        raise _make_open_error(name, error) from None
     if S_ISDIR(status.st_mode):
         raise OpenError("is a directory: name a file in the directory", file=name)
     if not S_ISREG(status.st_mode):
@@ -154,7 +154,7 @@ def _measure_regular_file(name: str) -> int:
     return status.st_size
 
 
-def _open_error(name: str, error: OSError | ValueError) -> OpenError:
+def _make_open_error(name: str, error: OSError | ValueError) -> OpenError:
     if isinstance(error, FileNotFoundError):
         return MissingFileError("no such file: correct the name", file=name)
     return OpenError(f"cannot be read: {describe_error(error)}", file=name)

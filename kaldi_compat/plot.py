@@ -319,7 +319,9 @@ def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[floa
 
 
 def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis with mel bins and their centers in Hz, with Hz, or with columns or coefficients."""
+    """Label the vertical axis: with mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms,
+    numbers of coefficients for other features, and numbers of columns without options.
+    """
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers
         first = int(options.use_energy and not options.htk_compat)

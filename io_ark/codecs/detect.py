@@ -290,7 +290,7 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind as which a value is written by default.
+    """Return the kind in which a value is written if no kind is passed.
 
     Raises:
         FormatError: no kind fits the value.

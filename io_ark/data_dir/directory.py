@@ -65,6 +65,10 @@ class DataDir(os.PathLike[str]):
     ('yes', 2)
     >>> data.subset(folder + "_b", speakers=["b"]).utterances()
     ['b-1']
+    >>> [part.utterances() for part in data.split(2)]
+    [['a-1'], ['b-1']]
+    >>> dict(data.copy(folder + "_copy", utt_prefix="x-", spk_prefix="x-").utt2spk)
+    {'x-a-1': 'x-a', 'x-b-1': 'x-b'}
     """
 
     def __init__(self, path: Path) -> None:
@@ -329,15 +333,6 @@ class DataDir(os.PathLike[str]):
 
         Returns:
             The new directory.
-
-        >>> import os, tempfile
-        >>> from io_ark import DataDir
-        >>> folder = tempfile.mkdtemp()
-        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
-        ...     _ = open(os.path.join(folder, name), "w").write(text)
-        >>> data = DataDir(folder).fix()
-        >>> data.filter(folder + "_b", ["b-1"]).utterances()
-        ['b-1']
         """
         return self.subset(target, utterances=utterances)
 
@@ -353,15 +348,6 @@ class DataDir(os.PathLike[str]):
 
         Returns:
             The parts, from the first to the last.
-
-        >>> import os, tempfile
-        >>> from io_ark import DataDir
-        >>> folder = tempfile.mkdtemp()
-        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
-        ...     _ = open(os.path.join(folder, name), "w").write(text)
-        >>> data = DataDir(folder).fix()
-        >>> [part.utterances() for part in data.split(2)]
-        [['a-1'], ['b-1']]
         """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
@@ -376,16 +362,6 @@ class DataDir(os.PathLike[str]):
             target: path of the new directory.
             utt_prefix, utt_suffix: strings that are added to the names of utterances.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
-
-        >>> import os, tempfile
-        >>> from io_ark import DataDir
-        >>> folder = tempfile.mkdtemp()
-        >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n"}.items():
-        ...     _ = open(os.path.join(folder, name), "w").write(text)
-        >>> data = DataDir(folder).fix()
-        >>> copy = data.copy(folder + "_copy", utt_prefix="x-", spk_prefix="x-")
-        >>> dict(copy.utt2spk)
-        {'x-a-1': 'x-a', 'x-b-1': 'x-b'}
         """
         directories.copy(
             self._say("copy"),

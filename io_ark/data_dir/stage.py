@@ -727,7 +727,9 @@ class Stage(DataFiles):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes.
+        """Put all new files in place, and move or remove old files. Signals are delayed until this is done.
+
+        If this job is killed, the next job on the directory completes the change.
 
         Raises:
             DataDirError: a file cannot be written or renamed.

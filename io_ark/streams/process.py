@@ -46,7 +46,10 @@ class Deletion:
 
 
 def interrupt_later() -> None:
-    """Raise ^C in the main thread after 50 ms, when a ``__del__`` that calls this has returned."""
+    """Raise KeyboardInterrupt in the main thread in 50 ms.
+
+    By then, a ``__del__`` method that calls this has returned. Python drops exceptions of ``__del__``.
+    """
     timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.daemon = True
     timer.start()

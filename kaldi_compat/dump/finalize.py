@@ -238,12 +238,13 @@ def get_shift(plan: DumpPlan) -> str:
 def write_speaker_means(job: Job, output: str) -> None:
     """Write the mean vector of each speaker to ``spk_<output>.scp``."""
 
-    def add(total: Doubles | None, vector: Any) -> Doubles:
-        summand = np.append(np.asarray(vector, np.float64), 1.0)
+    def add_vector(total: Doubles | None, vector: Any) -> Doubles:
+        summand = np.append(np.asarray(vector, np.float64), 1.0)  # The last element counts the vectors.
         return summand if total is None else total + summand
 
     means = (
-        (speaker, (total[:-1] / total[-1]).astype(np.float32)) for speaker, total in sum_by_speaker(job, output, add)
+        (speaker, (total[:-1] / total[-1]).astype(np.float32))
+        for speaker, total in sum_by_speaker(job, output, add_vector)
     )
     _write_table(job.layout, f"spk_{output}", "vector", means)
 

@@ -237,7 +237,10 @@ def _explain_pickling(job: Job) -> Iterator[None]:
 
 
 def refuse_start_in_worker(job: Job) -> None:
-    """Raise :class:`DumpError` in a worker that imports the main module, which starts the dump that made the worker."""
+    """Raise :class:`DumpError` if a worker process starts a dump while it imports the main module.
+
+    This happens if a script starts a dump without ``if __name__ == '__main__'``.
+    """
     if getattr(current_process(), "_inheriting", False):  # multiprocessing has no public name for this state.
         remedy = ", or compute in this process with --nj=1" * (job.options.nj > 1)
         raise DumpError(

@@ -235,9 +235,18 @@ def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: 
 
 
 def _sum_few_columns(products: Floats, fours: int, pairs: int) -> Floats:
-    """Add four or eight products (rows, ..., columns) in the order of OpenBLAS's kernels for so few columns."""
-    p = np.moveaxis(products, -1, 0)
-    left, right = p[:4], p[4:]
+    """Add the products of each row in the order of OpenBLAS's kernels for four and eight columns.
+
+    Args:
+        products: products (rows, ..., columns) with 4 or 8 columns.
+        fours: end of the rows that the kernels add in groups of four.
+        pairs: end of the rows that they add in pairs. A last row is added alone.
+
+    Returns:
+        Sums (rows, ...).
+    """
+    columns = np.moveaxis(products, -1, 0)
+    left, right = columns[:4], columns[4:]
     sums = (left[0] + left[1]) + (left[2] + left[3])
     if len(right):
         sums = sums + ((right[0] + right[1]) + (right[2] + right[3]))

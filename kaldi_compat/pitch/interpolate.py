@@ -343,7 +343,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 
 
 def check_track(features: Floats) -> None:
-    """Raise :class:`FeatureError` unless there are two columns and all pitches are 0 or positive."""
+    """Raise :class:`FeatureError` unless features are (frames, 2) and no pitch (column 1) is negative or NaN."""
     if features.ndim != 2 or features.shape[1] != 2:
         raise FeatureError(f"expected two columns, probability of voicing and pitch, not the shape {features.shape}")
     if not bool((features[:, 1] >= 0).all()):

@@ -97,22 +97,23 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
 
-    def window_sum(x: Array) -> Array:
-        wide = float64(x)
-        before = xp.concatenate((0 * wide[..., :1], sum_cumulatively(wide, -1)), -1)
-        summed: Array
+    def sum_windows(x: Array) -> Array:
+        """Return the sums (..., frames) of ``x`` over the frames ``begin`` to ``end - 1``, in double precision."""
+        doubles = float64(x)
+        prefix_sums = xp.concatenate((0 * doubles[..., :1], sum_cumulatively(doubles, -1)), -1)
+        sums: Array
         if lengths is None:
-            summed = before[..., end] - before[..., begin]
+            sums = prefix_sums[..., end] - prefix_sums[..., begin]
         else:
             begins = xp.broadcast_to(begin, end.shape)
-            pick = np.take_along_axis if xp is np else xp.take_along_dim
-            summed = pick(before, end, -1) - pick(before, begins, -1)
-        return summed
+            select = np.take_along_axis if xp is np else xp.take_along_dim
+            sums = select(prefix_sums, end, -1) - select(prefix_sums, begins, -1)
+        return sums
 
-    total = window_sum(weight)
+    total = sum_windows(weight)
     if lengths is not None:  # Divide by 1 where a window in the padding is empty: 0 / 0 has no gradient.
         total = xp.where(end > begin, total, full((), 1.0, total))
-    mean: Array = window_sum(weighted) / total
+    mean: Array = sum_windows(weighted) / total
     normalized: Array = log_pitches - astype(mean, features.dtype)
     return normalized
 

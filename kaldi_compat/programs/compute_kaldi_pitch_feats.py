@@ -79,7 +79,7 @@ def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[st
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are also written."""
+    """Write blocks of pitch features, and count the utterances. As in Kaldi, one without frames is written, too."""
     counts = Counts()
     for block in tracks:
         writer.write_block(_drop_empty_columns(block))

@@ -66,9 +66,10 @@ class History:
         lengths = self._seam - self.start
         column = np.where(lengths == self._width, first - self.start, -1)
         column = np.where(first >= self._seam, self._width + first - self._seam, column)
-        begin, end = (int(column.min()), int(column.max())) if len(column) else (0, 0)
-        if begin == end and 0 <= begin <= self._items.shape[1] - count:
-            return self._items[:, begin : begin + count]
+        # A view needs the same start column in all slots. -1 marks slots with a gap between old and new items.
+        lowest, highest = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        if lowest == highest and 0 <= lowest <= self._items.shape[1] - count:
+            return self._items[:, lowest : lowest + count]
         return self.get_items(self.number_items(first, count))
 
     def keep_from(self, start: Counts, ended: Flags) -> None:

@@ -136,8 +136,8 @@ def conform_command(
 
 
 def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, for one vector or for all vectors, and return the result of each vector."""
-    listed: list[dict[str, Any]] = [
+    """Run a program once, for one test vector or for all, and return the result of each vector."""
+    requests: list[dict[str, Any]] = [
         {
             "id": vector.id,
             "audio": str(_write_input(vector, folder)),
@@ -146,21 +146,21 @@ def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, 
         }
         for vector in selected
     ]
-    (folder / "list.json").write_text(json.dumps(listed))
+    (folder / "list.json").write_text(json.dumps(requests))
     (folder / "options.json").write_text(json.dumps(selected[0].options))
     names = {"{list.json}": "list.json", "{options.json}": "options.json"}
     places = {name: str(folder / file) for name, file in names.items()}
-    status, why = _run(command, places | {"{audio}": listed[0]["audio"], "{out.npy}": listed[0]["out"]}, timeout)
+    status, why = _run(command, places | {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}, timeout)
     batch, results = any("{list.json}" in word for word in command), []
-    is_idle = batch and not status and not any(Path(place["out"]).exists() for place in listed)
-    for vector, place in zip(selected, listed, strict=True):
-        is_missing = batch and not Path(place["out"]).exists()
+    wrote_nothing = batch and not status and not any(Path(request["out"]).exists() for request in requests)
+    for vector, request in zip(selected, requests, strict=True):
+        is_missing = batch and not Path(request["out"]).exists()
         if status == UNSUPPORTED_STATUS or (is_missing and not status):
-            results.append(Result(vector, "not supported", f"the program wrote no file{why}" if is_idle else ""))
+            results.append(Result(vector, "not supported", f"the program wrote no file{why}" if wrote_nothing else ""))
         elif is_missing or (status and not batch):
             results.append(Result(vector, "failed", why))
         else:
-            results.append(_read(vector, Path(place["out"]), why))
+            results.append(_read(vector, Path(request["out"]), why))
     return results
 
 

@@ -249,14 +249,14 @@ def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None
     Only points ``inside`` are used. Each column needs at least one such point.
 
     Returns:
-        Slope and offset. The slope is 1 if all ``x`` are equal.
+        Slope and offset, numbers or (columns,). The slope is 1 if all ``x`` are equal.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
-    first, second = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
-    centered = weights * (x - first)
+    x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
+    centered = weights * (x - x_mean)
     power = (centered * centered).sum(0)
-    slope = np.where(power > 0, (centered * (y - second)).sum(0) / np.where(power > 0, power, 1), 1.0)
-    return slope, second - slope * first
+    slope = np.where(power > 0, (centered * (y - y_mean)).sum(0) / np.where(power > 0, power, 1), 1.0)
+    return slope, y_mean - slope * x_mean
 
 
 def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:

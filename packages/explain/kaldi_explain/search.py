@@ -288,7 +288,7 @@ class Search:
         are changed together: the frames, and the filters with the preparation of the samples.
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
-            (self._list_single, THRESHOLDS.incomparable),
+            (self._list_single_changes, THRESHOLDS.incomparable),
             (self._list_frames, THRESHOLDS.close),
             (self._list_filters, THRESHOLDS.close),
         )
@@ -336,8 +336,11 @@ class Search:
                 candidate = other
         return candidate
 
-    def _list_single(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield the changes of one option, and the edges of the filters that the array shows."""
+    def _list_single_changes(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield changes of one option each, then filter edges that are estimated from the columns of the array.
+
+        Fitted edges follow if they at least halve the lowest cost so far.
+        """
         before, best = self.cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
             lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)

@@ -218,7 +218,7 @@ def resample(
     Args:
         waveform: samples (..., T), floating point.
         orig_freq, new_freq: sampling rates in Hz, whole numbers.
-        lowpass_filter_width: zero crossings of the filter on each side.
+        lowpass_filter_width: number of zero crossings of the filter on each side.
         rolloff: cutoff, relative to half of the lower rate.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
         beta: shape of the Kaiser window. None for torchaudio's default.
