@@ -217,6 +217,15 @@ def test_scalar_result_is_named_as_a_cause() -> None:
     assert "the shape is (), not (28, 23)" in names and not any("not explained" in name for name in names), str(card)
 
 
+def test_scalar_instead_of_a_vector_is_wrong() -> None:
+    expected, scalar = np.arange(5, dtype=np.float32), np.asarray(np.float32(1.0))
+    vector = Vector("a", 1, {}, None, np.zeros(9, np.int16), expected)
+    assert vector.grade(scalar) == ("wrong", "the shape is (), not (5,)")
+    assert vector.grade(expected[1:]) == ("wrong", "the shape is (4,), not (5,)")
+    _, aligned, frames = WrongResult("a", {}, vector.given, scalar, expected, 1e-3).align(expected)
+    assert aligned == scalar and frames == ""
+
+
 @pytest.mark.slow
 def test_preemphasis_in_place_is_named() -> None:
     def compute(samples: Array, options: dict[str, Any]) -> Array:

@@ -99,8 +99,10 @@ def test_refused_value_leaves_no_partial_entry(folder: Path) -> None:
                 writer[key] = value
         writer["e"] = np.ones((2, 2), np.float32)
     assert [key for key, _ in shapes("ark:o")] == [key for key, _ in shapes("scp:s")] == ["a", "e"]
-    with pytest.raises(ClosedError):
+    with pytest.raises(ClosedError, match="the writer is closed"):
         writer["f"] = np.ones((2, 2), np.float32)
+    with pytest.raises(ClosedError, match="the writer is closed"):
+        writer.outputs()
     writer.close()
 
 
