@@ -74,6 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    """Import a public name or a submodule when it is first used."""
     if name not in _MODULE_OF and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -44,12 +44,12 @@ def load(
     network: bool = True,
     **options: Any,
 ) -> Any:
-    """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
+    """Load one object from a file, a URL, a command or standard input. :func:`save` writes such an object.
 
     Args:
-        rxfilename: location of the object: a file, ``file:offset``, a URL, ``-`` for standard input, or a command that
-            ends in ``|``. A range in brackets, both ends included, selects a part of the object. A path object is a
-            plain file name.
+        rxfilename: location of the object: a file (``mean.vec``), a file and an offset in bytes (``feats.ark:123``), a
+            URL, ``-`` for standard input, or a command that ends in ``|``. A range in brackets (``a.ark:123[0:9]``)
+            selects a part of the object, with both ends. A path object is a plain file name.
         kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. If None, the kind is
             detected from the data.
         pipes: False to refuse commands.
@@ -57,12 +57,12 @@ def load(
         options: arguments of the codec of ``kind``.
 
     Returns:
-        An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
-        :class:`~io_ark.codecs.wave.Wave`, a number, a string, ...
+        The object: an array for a matrix or vector (with the stored precision, or that of ``kind``), a
+        :class:`~io_ark.codecs.wave.Wave` for audio, a number, a string, or an object of another kind.
 
     Raises:
         ArkError: the object cannot be opened, or cannot be read as this kind.
-        TypeError: there are options, but ``kind`` is not a name.
+        TypeError: ``options`` are passed, but ``kind`` is not a name.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/identity.mat"
@@ -104,7 +104,7 @@ def save(
 
     Raises:
         ArkError: the value cannot be written as this kind, or the output cannot be written.
-        TypeError: there are options, but ``kind`` is not a name.
+        TypeError: ``options`` are passed, but ``kind`` is not a name.
 
     >>> import io_ark, numpy as np, tempfile
     >>> name = tempfile.mkdtemp() + "/mean.vec"
@@ -235,7 +235,7 @@ def writer(
 
 
 def _refuse_script_name(name: str) -> str:
-    """Return ``name`` unchanged. Refuse the name of a script file, which only a table with an archive can have."""
+    """Return ``name``, but raise :class:`SpecifierError` for a script file, which is written only with an archive."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(
@@ -246,12 +246,7 @@ def _refuse_script_name(name: str) -> str:
 
 
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
-    """Return the codec of a kind, or a codec that detects kinds, which compresses matrices unless ``compress`` is None.
-
-    Raises:
-        FormatError: objects of this kind cannot be compressed, or the kind or an option is unknown.
-        TypeError: there are options, but ``kind`` is not a name.
-    """
+    """Return the codec of ``kind``, or a codec that detects kinds. ``compress`` is a method of compression, or None."""
     if compress is None:
         return resolve_codec(AnyCodec() if kind is None else kind, options)
     if kind == "compressed-matrix":

@@ -44,12 +44,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?
 
 
 def hide_secrets(text: str) -> str:
-    """Replace the user, password, query and fragment of each URL in a string with ``***``, because they may be secret.
-
-    >>> from io_ark.errors import hide_secrets
-    >>> hide_secrets("https://anna:secret@host/a.ark?sig=1f3e: timed out")
-    'https://***@host/a.ark?*** timed out'
-    """
+    """Replace the possibly secret parts of URLs in a string (user, password, query and fragment) with ``***``."""
     if "://" not in text:
         return text
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
@@ -73,8 +68,9 @@ class ArkError(Exception):
         self.key = key
 
     def __str__(self) -> str:
-        place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = shorten(hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part)))
+        """Return one line with the file and offset, the key and the message. Secrets in URLs are hidden."""
+        location = self.file if self.offset is None else f"{self.file}:{self.offset}"
+        line = shorten(hide_secrets(": ".join(str(part) for part in (location, self.key, self.message) if part)))
         if line.isprintable():
             return line
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
@@ -84,9 +80,9 @@ class ArkError(Exception):
         return type(self), (self.message,), self.__dict__
 
 
-def format_warning(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
-    """Return Kaldi's warning about an object that cannot be read, followed by the error, which names the file."""
-    return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
+def format_warning(error: ArkError, warning: str = LOAD_FAILED) -> str:
+    """Return Kaldi's text ``warning``, or for an :class:`OpenError` "Failed to open file", followed by the error."""
+    return f"{'Failed to open file' if isinstance(error, OpenError) else warning} {error}"
 
 
 class SpecifierError(ArkError, ValueError):

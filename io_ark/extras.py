@@ -33,12 +33,6 @@ def suggest_install(package: str, use: str = "") -> str:
     Args:
         package: name of the package in the package index.
         use: the feature that needs the package, such as "FLAC files", for the start of the message.
-
-    >>> from io_ark.extras import suggest_install
-    >>> suggest_install("soundfile", "FLAC files")
-    "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
-    >>> suggest_install("yaml")
-    'yaml is not installed: pip install yaml'
     """
     subject = f"{use} {'need' if use.endswith('s') else 'needs'} {package}, which" if use else package
     extra = EXTRA_OF.get(package)
@@ -47,7 +41,7 @@ def suggest_install(package: str, use: str = "") -> str:
 
 
 def import_extra(name: str, use: str = "") -> Any:
-    """Import a module of an optional package.
+    """Import and return a module of an optional package.
 
     Args:
         name: the module, such as "matplotlib.pyplot".

@@ -33,13 +33,6 @@ def load_npy(path: str | PathLike[str]) -> Array:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
-
-    >>> import tempfile, numpy as np
-    >>> from io_ark.numpy_files import load_npy
-    >>> name = tempfile.mkdtemp() + "/a.npy"
-    >>> np.save(name, np.arange(3))
-    >>> load_npy(name)
-    array([0, 1, 2])
     """
     name = os.fsdecode(path)
     size = _measure_regular_file(name)
@@ -57,13 +50,6 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
         MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not a ``.npz`` file, is truncated, or an array is too large for the file.
-
-    >>> import tempfile, numpy as np
-    >>> from io_ark.numpy_files import load_npz
-    >>> name = tempfile.mkdtemp() + "/a.npz"
-    >>> np.savez(name, samples=np.arange(3))
-    >>> load_npz(name)
-    {'samples': array([0, 1, 2])}
     """
     name = os.fsdecode(path)
     _measure_regular_file(name)
@@ -88,11 +74,11 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
 
 
 def read_npy(file: Any, size: int, name: str) -> Array:
-    """Read a ``.npy`` array of ``size`` bytes with its header from a binary file.
+    """Read the array of an open ``.npy`` file, with the shape, dtype and memory order that its header declares.
 
     Args:
-        file: an open binary file at the first byte of the array's header.
-        size: number of bytes from this position to the end of the array.
+        file: binary file at position 0, where the header starts.
+        size: size of the file in bytes.
         name: name of the file for error messages.
 
     Raises:
@@ -124,25 +110,19 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         ) from None
 
 
-def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
-    """Refuse an array that is implausibly large for its compressed file.
+def check_unpacked_size(size: int, path: Path, name: str) -> None:
+    """Raise FormatError if an array has more than 64 MiB, and more than 200 times the size of its compressed file.
 
-    Args:
-        unpacked: size of the array in bytes.
-        path: the file.
-        name: name of the array for the error message.
-
-    Raises:
-        FormatError: the array is too large for the file.
+    ``name`` is the name of the array for the error message.
     """
-    packed = path.stat().st_size
-    if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
-        raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "
+    file_size = path.stat().st_size
+    if size > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * file_size):
+        raise FormatError(f"{name}: an array of {size} bytes is implausible in a file of {file_size} bytes: save it "
                           "as a .npy file", file=str(path))  # fmt: skip
 
 
 def _measure_regular_file(name: str) -> int:
-    """Return the size of a regular file in bytes. Refuse other files: a FIFO or device may block or never end."""
+    """Return the size of a regular file in bytes. Refuse any other file, because a FIFO or device may never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
@@ -155,6 +135,7 @@ def _measure_regular_file(name: str) -> int:
 
 
 def _make_open_error(name: str, error: OSError | ValueError) -> OpenError:
+    """Convert an error of the system to an error that names the file."""
     if isinstance(error, FileNotFoundError):
         return MissingFileError("no such file: correct the name", file=name)
     return OpenError(f"cannot be read: {describe_error(error)}", file=name)

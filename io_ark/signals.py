@@ -13,7 +13,7 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Return a context that delays ^C, SIGTERM and SIGHUP to its end. In other threads, the context does nothing."""
+    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Only the main thread can do so."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:

@@ -86,6 +86,8 @@ class Range:
     def to_slices(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return the slices of rows and columns that the range selects.
 
+        For a vector, the first slice selects elements, and the second slice is empty.
+
         Args:
             rows: number of rows of a matrix, or of elements of a vector.
             columns: number of columns of a matrix, or None for a vector.
@@ -99,17 +101,17 @@ class Range:
                 f"the range [{self.text}] has rows and columns, but the object is a vector of length {rows}: "
                 "give one range, such as [0:9]"
             )
-        first, last = self.rows if self.rows is not None else (0, rows - 1)
-        left, right = self.columns if self.columns is not None else (0, (columns or 0) - 1)
-        fits = first <= last and first < rows and last < rows + ROW_TOLERANCE
+        first_row, last_row = self.rows if self.rows is not None else (0, rows - 1)
+        first_column, last_column = self.columns if self.columns is not None else (0, (columns or 0) - 1)
+        fits = first_row <= last_row and first_row < rows and last_row < rows + ROW_TOLERANCE
         if columns is not None:
-            fits = fits and left <= right < columns
+            fits = fits and first_column <= last_column < columns
         if not fits:
             size = f"a vector of length {rows}" if columns is None else f"a matrix of {rows} x {columns}"
             raise ValueError(
                 f"the range [{self.text}] does not fit {size}: give the first and the last index, counted from 0"
             )
-        return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
+        return slice(first_row, min(last_row, rows - 1) + 1), slice(first_column, last_column + 1)
 
 
 class FileName(str):
@@ -119,18 +121,12 @@ class FileName(str):
 
 
 def decode_file_name(file: str | PathLike[str]) -> str:
-    """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
-
-    >>> from pathlib import Path
-    >>> from io_ark.specifier import decode_file_name, parse_rxfilename
-    >>> parse_rxfilename(decode_file_name(Path("a.ark:123")))
-    Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
-    """
+    """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed."""
     return file if isinstance(file, str) else FileName(os.fsdecode(file))
 
 
 def classify_rspecifier(text: str) -> Rspecifier | None:
-    """Parse an rspecifier. Return None for other text, which may be an rxfilename.
+    """Parse an rspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
 
     >>> from io_ark.specifier import classify_rspecifier
     >>> classify_rspecifier("scp,p:feats.scp")
@@ -147,9 +143,10 @@ background=False)
 
 
 def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
-    """Return the words before the colon that are not known options, the options, and the text after the colon.
+    """Split a specifier into the words before the colon, its options, and the text after the colon.
 
-    All three are empty if the text cannot be a specifier.
+    ``known`` maps the word of an option to its name and value. The options are returned by name, without their words.
+    All three parts are empty if the text cannot be a specifier.
     """
     options, colon, names = text.partition(":")
     if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
@@ -192,7 +189,7 @@ _ADVICE = {
 
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
-    """Parse a wspecifier. Return None for other text, which may be a wxfilename.
+    """Parse a wspecifier by Kaldi's rules (src/util/kaldi-table.cc). Return None for any other text.
 
     >>> from io_ark.specifier import classify_wspecifier
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
@@ -232,22 +229,12 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text.
-
-    >>> from io_ark.specifier import parse_rspecifier
-    >>> parse_rspecifier("ark,s,cs:feats.ark").called_sorted
-    True
-    """
+    """Parse an rspecifier. Raise :class:`SpecifierError` for any other text."""
     return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text.
-
-    >>> from io_ark.specifier import parse_wspecifier
-    >>> parse_wspecifier("ark,t:-").binary
-    False
-    """
+    """Parse a wspecifier. Raise :class:`SpecifierError` for any other text."""
     return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
@@ -255,11 +242,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """Parse an rxfilename without a range (see :func:`split_range`).
 
     Raises:
-        SpecifierError: the name is that of a table, or is invalid.
-
-    >>> from io_ark.specifier import parse_rxfilename
-    >>> parse_rxfilename("a.ark:123")
-    Rxfilename(kind='file', path='a.ark', offset=123, command='')
+        SpecifierError: ``text`` is the specifier of a table, or is invalid.
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
@@ -270,7 +253,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
             _refuse(text, "starts with '|': to read the output of a command, write 'COMMAND |'")
         if text[-1] == "|":
             return Rxfilename("pipe", command=text[:-1])
-        _refuse_odd(text, "r")
+        _refuse_odd_name(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
         digits = digits.lstrip("0") or "0"  # Python refuses more than 4,300 digits, and zeros do no harm.
@@ -278,19 +261,14 @@ def parse_rxfilename(text: str) -> Rxfilename:
             _refuse(text, "has an offset beyond the size of any file: correct the offset, which is a number of bytes")
         return Rxfilename("file", path, int(digits))
     if colon:
-        _refuse_odd(text, "r")
+        _refuse_odd_name(text, "r")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: to read the output of a command, write 'COMMAND |'")
     return Rxfilename("file", text)
 
 
 def is_url(path: str) -> bool:
-    """Return True for a URL, and False for the path of a local file.
-
-    >>> from io_ark.specifier import is_url
-    >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
-    (True, False)
-    """
+    """Return True for a URL, and False for the path of a local file."""
     return "://" in path and _URL.match(path) is not None
 
 
@@ -298,11 +276,7 @@ def parse_wxfilename(text: str) -> Wxfilename:
     """Parse a wxfilename, the name of a single file or command to write.
 
     Raises:
-        SpecifierError: the name is that of a table or of a part of a file, or is invalid.
-
-    >>> from io_ark.specifier import parse_wxfilename
-    >>> parse_wxfilename("| gzip -c > mean.gz")
-    Wxfilename(kind='pipe', path='', command=' gzip -c > mean.gz')
+        SpecifierError: ``text`` is the specifier of a table, has an offset, or is invalid.
     """
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
@@ -313,7 +287,7 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if text[-1] == "|":
         _refuse(text, "ends in '|': to write to a command, write '| COMMAND'")
     if ":" in text or text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
-        _refuse_odd(text, "w")
+        _refuse_odd_name(text, "w")
     if _OFFSET.fullmatch(text):
         _refuse(
             text, "ends in an offset, but only whole files can be written: remove the offset, or pass a pathlib.Path"
@@ -323,10 +297,11 @@ def parse_wxfilename(text: str) -> Wxfilename:
     return Wxfilename("file", text)
 
 
-def _refuse_odd(text: str, mode: str) -> None:
+def _refuse_odd_name(text: str, mode: str) -> None:
     """Refuse a file name with white space at its edges, and the specifier of a table, valid or not.
 
     Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
+    ``mode`` is "r" for a name to read, and "w" for a name to write.
     """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space: remove the white space, or pass a pathlib.Path")
@@ -337,8 +312,8 @@ def _refuse_odd(text: str, mode: str) -> None:
     _refuse(text, f"is neither a file name nor a valid {mode}specifier: {_ADVICE[mode]}")
 
 
-def _refuse(text: str, why: str) -> NoReturn:
-    raise SpecifierError(f"{text!r} {why}")
+def _refuse(text: str, reason: str) -> NoReturn:
+    raise SpecifierError(f"{text!r} {reason}")
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
@@ -346,10 +321,6 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
     Raises:
         RangeSyntaxError: the text ends in an invalid range.
-
-    >>> from io_ark.specifier import split_range
-    >>> split_range("a.ark:123[0:9,2:3]")
-    ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
     """
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
@@ -362,10 +333,6 @@ def split_brackets(text: str) -> tuple[str, str]:
 
     Raises:
         RangeSyntaxError: the text does not end in a range.
-
-    >>> from io_ark.specifier import split_brackets
-    >>> split_brackets("a.ark:123[0:9]")
-    ('a.ark:123', '0:9')
     """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
@@ -376,14 +343,10 @@ def split_brackets(text: str) -> tuple[str, str]:
 
 
 def parse_range(text: str) -> Range:
-    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
+    """Parse a range without its brackets, such as ``0:9`` (rows) or ``:,2:3`` (columns). Both ends are included.
 
     Raises:
         RangeSyntaxError: ``text`` is not a range.
-
-    >>> from io_ark.specifier import parse_range
-    >>> parse_range(":,2:3")
-    Range(rows=None, columns=(2, 3), text=':,2:3')
     """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
@@ -392,7 +355,7 @@ def parse_range(text: str) -> Range:
 
 
 def _parse_interval(part: str, text: str) -> tuple[int, int] | None:
-    """Return the first and last index of a part of the range ``text``, or None for ``:``, which selects all."""
+    """Return the first and last index of ``part`` in the range ``text``, or None for ``:``, which selects all."""
     if part == ":":
         return None
     interval = re.fullmatch(r"\s*\+?([0-9]{1,10}):\s*\+?([0-9]{1,10})", part, re.ASCII)

@@ -27,8 +27,8 @@ from io_ark.blocks.base import join_keys as join_keys
 from io_ark.blocks.base import split_keys as split_keys
 from io_ark.blocks.construct import concatenate as concatenate
 from io_ark.blocks.construct import create_block as create_block
+from io_ark.blocks.packing import format_script_lines as format_script_lines
 from io_ark.blocks.packing import pack_arrays as pack_arrays
-from io_ark.blocks.packing import script_lines as script_lines
 from io_ark.blocks.posterior import PosteriorArrays as PosteriorArrays
 from io_ark.blocks.posterior import PosteriorBlock as PosteriorBlock
 from io_ark.blocks.shapes import ArrayInfo as ArrayInfo

@@ -85,15 +85,15 @@ class Block:
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
-        """Yield the blocks between entry numbers ``bounds``, which increase from 0 to the number of entries."""
+        """Split the block before the entries with the indices ``bounds``, which start with 0 and end with the count."""
         if len(bounds) <= 2:
             yield self
             return
         indices, middle = np.arange(len(self)), len(bounds) // 2
         # Splitting into halves is faster than selecting every part from the whole block.
-        for half in (bounds[: middle + 1], bounds[middle:]):
-            part = self.select((half[0] <= indices) & (indices < half[-1]))
-            yield from part.split([bound - half[0] for bound in half])
+        for half_bounds in (bounds[: middle + 1], bounds[middle:]):
+            half = self.select((half_bounds[0] <= indices) & (indices < half_bounds[-1]))
+            yield from half.split([bound - half_bounds[0] for bound in half_bounds])
 
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
@@ -106,14 +106,14 @@ class Block:
         """
         keys: list[str] = []
         results: list[Any] = []
-        for at, (key, value) in enumerate(self.entries()):
+        for index, (key, value) in enumerate(self.entries()):
             try:
                 result = function(key, value)
             except Skip as reason:
                 if str(reason):
                     logger.warning("%s", reason)
             except Exception as error:
-                raise MapError(key, error, create_array_or_object_block(keys, results), at - len(keys)) from error
+                raise MapError(key, error, create_array_or_object_block(keys, results), index - len(keys)) from error
             else:
                 keys.append(key)
                 results.append(result)
@@ -157,7 +157,7 @@ class ObjectBlock(Block):
 
     @classmethod
     def from_values(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
-        """Return a block of keys and values."""
+        """Return a block of keys and values of any kind."""
         return cls(encode_keys(keys), lambda: values, len(keys))
 
     def __len__(self) -> int:
@@ -169,9 +169,9 @@ class ObjectBlock(Block):
         return ((key, next(values)) for key in self.names())
 
     def select(self, entries: Mask) -> ObjectBlock:
-        chosen = np.flatnonzero(entries).tolist()
+        indices = np.flatnonzero(entries).tolist()
         keys, values = self.names(), list(self.read())
-        return ObjectBlock.from_values([keys[at] for at in chosen], [values[at] for at in chosen])
+        return ObjectBlock.from_values([keys[index] for index in indices], [values[index] for index in indices])
 
     def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
@@ -198,7 +198,7 @@ class ArrayBlock(Block):
 
     @classmethod
     def from_arrays(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
-        """Return a block of matrices or vectors of one type. A single contiguous array is not copied."""
+        """Return a block of one or more matrices or vectors of one dtype. A single contiguous array is not copied."""
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
         shapes = np.array([array.shape for array in arrays], np.int64)
@@ -219,9 +219,9 @@ class ArrayBlock(Block):
         return sizes
 
     def rows(self) -> Integers:
-        """Return the bounds of the arrays in rows, shape (entries + 1,): the first row of each array, then the total.
+        """Return the index of the first row of each matrix in :meth:`join_rows`, and the total number of rows.
 
-        For vectors, elements are counted instead of rows.
+        The result has the shape (entries + 1,). For vectors, elements are counted instead of rows.
         """
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
@@ -310,7 +310,7 @@ class ArrayBlock(Block):
 
 
 def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return an ArrayBlock of small arrays of one type or of a single array, and an ObjectBlock of other values."""
+    """Return an ArrayBlock of a single array, or of arrays of one type below 32 KiB, else an ObjectBlock."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.from_values(keys, values)
     array_type = values[0].dtype, values[0].ndim
@@ -320,7 +320,7 @@ def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> 
 
 
 def _is_array(value: Any) -> bool:
-    """Return True for vectors and matrices of floats, and vectors of int32."""
+    """Return True for vectors and matrices of float32 or float64, and vectors of int32."""
     if type(value) is not np.ndarray or not 0 < value.ndim <= 2:
         return False
     return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
@@ -357,10 +357,6 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
     Raises:
         KeyFormatError: a key is empty or has a line break.
-
-    >>> from io_ark.blocks.base import encode_keys
-    >>> encode_keys(["a", "b"])
-    b'a\\nb\\n'
     """
     lines = [*keys, ""]
     encoded = "\n".join(lines).encode("utf-8", "surrogateescape")
@@ -370,7 +366,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Join encoded keys in the format of :attr:`Block.keys`."""
+    """Join keys, which are encoded as UTF-8, in the format of :attr:`Block.keys`."""
     return b"\n".join([*keys, b""])
 
 

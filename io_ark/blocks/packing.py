@@ -22,7 +22,8 @@ _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 def _pack_arrays_in_c(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    _check(keys, shapes, dimensions, values)
+    """Compute :func:`pack_arrays` in C."""
+    _check_sizes(keys, shapes, dimensions, values)
     packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
     objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
     used = NATIVE.function("ark_pack_arrays")(
@@ -36,7 +37,7 @@ def _pack_arrays_in_c(
 def pack_arrays(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    """Return the entries of a binary archive, the offset of each object, and the end of each entry.
+    """Encode arrays for a binary archive. Return the bytes, the offset of each object, and the end of each entry.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -49,7 +50,7 @@ def pack_arrays(
     Raises:
         ValueError: the keys, shapes and values do not match, or the values are not contiguous.
     """
-    _check(keys, shapes, dimensions, values)
+    _check_sizes(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
     packed, objects, ends = bytearray(), [], []
     begin = 0
@@ -65,14 +66,15 @@ def pack_arrays(
     return np.frombuffer(packed, np.uint8), np.array(objects, np.int64), np.array(ends, np.int64)
 
 
-def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
+def _check_sizes(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
+    """Raise ValueError if the arguments of :func:`pack_arrays` do not match."""
     numbers = shapes[:, :dimensions].prod(axis=1).sum()
     if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
         raise ValueError("the keys, shapes and values of a block do not match, or the values are not contiguous")
 
 
-def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return the lines of a script file: a key, the name of the archive, and an offset in the archive.
+def format_script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
+    """Return the bytes (uint8) of the lines of a script file: a key, the archive's name, and an offset in the archive.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.

@@ -22,8 +22,8 @@ _PAIR_BYTES = _LIST_BYTES + 5 + 9  # Bytes of a pair of an int and a float.
 
 
 def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
-    # C writes the lists in the format of marshal, because marshal.loads creates Python objects many times faster
-    # than a loop.
+    """Compute :func:`_make_lists` in C."""
+    # C writes marshal's format, because marshal.loads creates Python objects many times faster than a loop.
     counts = np.ascontiguousarray(counts, np.int64)
     integers, weights = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
     if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
@@ -36,6 +36,7 @@ def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights:
 
 @NATIVE.twin(_make_lists_in_c)
 def _make_lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
+    """Return the pairs (integer, weight) of each frame. ``counts`` holds the number of pairs of each frame."""
     pairs = list(zip(integers.tolist(), weights.tolist(), strict=True))
     return [pairs[begin:end] for begin, end in pairwise(accumulate(counts.tolist(), initial=0))]
 
@@ -62,15 +63,14 @@ class PosteriorArrays(NamedTuple):
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
     def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Yield views of successive parts. ``frames``, shape (parts,), holds the number of frames of each part."""
+        """Split the frames into parts, which are views. ``frames``, (parts,), holds the frame count of each part."""
         ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
-        first_frame = first = 0
-        for count, end in zip(frames.tolist(), ends, strict=True):
-            last_frame = first_frame + count
-            yield PosteriorArrays(
-                self.counts[first_frame:last_frame], self.integers[first:end], self.weights[first:end]
-            )
-            first_frame, first = last_frame, end
+        begin_frame = begin = 0
+        for frame_count, end in zip(frames.tolist(), ends, strict=True):
+            end_frame = begin_frame + frame_count
+            counts = self.counts[begin_frame:end_frame]
+            yield PosteriorArrays(counts, self.integers[begin:end], self.weights[begin:end])
+            begin_frame, begin = end_frame, end
 
     def to_lists(self) -> Posterior:
         """Return a list of frames. A frame is a list of pairs (integer, weight)."""
@@ -96,10 +96,10 @@ class PosteriorBlock(Block):
         return zip(self.names(), self.posteriors.split(self.frames), strict=True)
 
     def select(self, entries: Mask) -> PosteriorBlock:
-        frames = np.repeat(entries, self.frames)
-        pairs = np.repeat(frames, self.posteriors.counts)
+        frame_mask = np.repeat(entries, self.frames)
+        pair_mask = np.repeat(frame_mask, self.posteriors.counts)
         counts, integers, weights = self.posteriors
-        chosen = PosteriorArrays(counts[frames], integers[pairs], weights[pairs])
+        chosen = PosteriorArrays(counts[frame_mask], integers[pair_mask], weights[pair_mask])
         return PosteriorBlock(select_keys(self.keys, entries), self.frames[entries], chosen)
 
     def pack(self) -> PackedBlock | None:

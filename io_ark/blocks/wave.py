@@ -82,12 +82,12 @@ class WaveBlock(Block):
 
     @classmethod
     def from_wave(cls, key: str, wave: Wave) -> WaveBlock:
-        """Return a block of one entry, whose audio has one channel. The samples are not copied."""
+        """Return a block of one entry. The audio must have one channel. Its samples are not copied."""
         return cls.concatenate([(key, wave)])
 
     @classmethod
     def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
-        """Return a block of entries whose audio has one channel. The samples of several entries are copied."""
+        """Return a block of entries. Their audio must have one channel. The samples of several entries are copied."""
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
         channels = [wave.samples[0] for _, wave in entries]
@@ -108,9 +108,9 @@ class WaveBlock(Block):
         return len(self.starts)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and audio: views of the block's samples, or a :class:`WaveInfo` if ``only_headers``."""
-        places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
-        for key, (start, length, rate) in zip(self.names(), places, strict=True):
+        """Iterate over keys and audio: a Wave with a view of the samples, or a WaveInfo if ``only_headers``."""
+        sections = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
+        for key, (start, length, rate) in zip(self.names(), sections, strict=True):
             if self.only_headers:
                 yield key, WaveInfo(float(np.float32(rate)), 1, length, False, 2 * length)
                 continue
