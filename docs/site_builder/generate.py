@@ -176,7 +176,7 @@ def _has_text(module: Any, name: str) -> bool:
 
 def program_pages() -> Iterator[tuple[str, str]]:
     """Yield a page for each program."""
-    from io_ark.cli.ark import help_pages
+    from io_ark.cli.ark import list_help_pages
     from kaldi_compat.cli.command_line import CommonOptions
     from kaldi_compat.dump.arguments import DUMP_USAGE
     from kaldi_compat.dump.options import DumpOptions
@@ -185,7 +185,7 @@ def program_pages() -> Iterator[tuple[str, str]]:
         yield f"reference/programs/{name}.md", program_page(name, program.text, program.options)
     dump = program_page("kaldi-compat dump", DUMP_USAGE, DumpOptions, CommonOptions)
     yield "reference/programs/kaldi-compat-dump.md", dump
-    sections = "".join(f"\n## {title}\n\n```text\n{text}```\n" for title, text in help_pages())
+    sections = "".join(f"\n## {title}\n\n```text\n{text}```\n" for title, text in list_help_pages())
     yield "reference/programs/ark.md", f"{NOTE}# ark\n\n[How to use it](/howto/inspect_tables.md)\n{sections}"
 
 

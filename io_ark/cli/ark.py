@@ -78,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = error.filename or ("standard output" if only_prints else "")
         if name == "standard output":
             _discard_output()
-        place = f"{name}: " if name else ""
-        print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
+        prefix = f"{name}: " if name else ""
+        print(f"ark: {prefix}{error.strerror or error}", file=sys.stderr)
     return 2
 
 
@@ -91,12 +91,12 @@ def _discard_output() -> None:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the arguments. Print an error, or the text of ``--help`` or ``--version``, and raise SystemExit."""
-    options = build_parser()
-    arguments, unknown = options.parse_known_args(argv)
+    parser = build_parser()
+    arguments, unknown = parser.parse_known_args(argv)
     if unknown:
-        options.error(f"unknown option or argument {unknown[0]!r}{_suggest(unknown[0], _list_options(options))}")
+        parser.error(f"unknown option or argument {unknown[0]!r}{_suggest_word(unknown[0], _list_options(parser))}")
     if arguments.command is None:
-        options.error(f"name a command: {', '.join(COMMANDS)}")
+        parser.error(f"name a command: {', '.join(COMMANDS)}")
     return arguments
 
 
@@ -114,46 +114,50 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
+        """Print an error, with a suggestion for an unknown command, and exit with status 2."""
         choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
         if choice and "|" in choice[1]:
-            message = f"unknown command {choice[2]!r}{_suggest(choice[2], tuple(COMMANDS))}"
+            message = f"unknown command {choice[2]!r}{_suggest_word(choice[2], tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
-def _suggest(word: str, known: Sequence[str]) -> str:
-    close = get_close_matches(word, known, 1)
-    return f": did you mean {close[0]}?" if close else ""
+def _suggest_word(word: str, known: Sequence[str]) -> str:
+    """Return a question for the end of an error message, with the known word most like ``word``, or "" if none is."""
+    matches = get_close_matches(word, known, 1)
+    return f": did you mean {matches[0]}?" if matches else ""
 
 
-def _list_options(options: argparse.ArgumentParser) -> list[str]:
-    parsers = [options, *_get_commands(options).values()]
+def _list_options(parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of all long options of the program and its commands."""
+    parsers = [parser, *_get_commands(parser).values()]
     names = [name for command in parsers for action in command._actions for name in action.option_strings]
     return [name for name in names if name.startswith("--")]
 
 
-def _get_commands(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return next(action.choices for action in options._actions if isinstance(action, argparse._SubParsersAction))
+def _get_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command by name."""
+    return next(action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
 
 
-def help_pages() -> list[tuple[str, str]]:
-    """Return the titles and help texts of the program and of all commands, for the documentation."""
-    options = build_parser()
-    commands = ((f"ark {name}", command.format_help()) for name, command in _get_commands(options).items())
-    return [("ark", options.format_help()), *commands]
+def list_help_pages() -> list[tuple[str, str]]:
+    """Return a title and a help text for the program and for each of its commands, for the documentation."""
+    parser = build_parser()
+    commands = ((f"ark {name}", command.format_help()) for name, command in _get_commands(parser).items())
+    return [("ark", parser.format_help()), *commands]
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Create the parser of the command line."""
-    options = _Parser(
+    parser = _Parser(
         prog="ark",
         description="Inspect, compare and convert Kaldi archives and script files.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
-    options.add_argument("--no-pipes", action="store_true", help="refuse commands in specifiers and script files")
-    options.add_argument("--no-network", action="store_true", help="refuse URLs in specifiers and script files")
-    commands = options.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
+    parser.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
+    parser.add_argument("--no-pipes", action="store_true", help="refuse commands in specifiers and script files")
+    parser.add_argument("--no-network", action="store_true", help="refuse URLs in specifiers and script files")
+    commands = parser.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
     for name, (about, run, arguments) in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON, one object per line")
@@ -162,10 +166,11 @@ def build_parser() -> argparse.ArgumentParser:
         for names, settings in arguments:
             command.add_argument(*names, **settings)
         command.set_defaults(run=run)
-    return options
+    return parser
 
 
 def _parse_count(text: str) -> int:
+    """Parse the whole number, 0 or more, of an option."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
     return min(int(text), sys.maxsize)

@@ -38,13 +38,13 @@ class Findings:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Check tables and print their problems. Return 1 if there is a problem, and 0 otherwise."""
+    """Check tables, print their problems, and compare their keys. Return 1 if there is a problem, and 0 otherwise."""
     results = []
     for name in arguments.tables:
-        show = partial(show_progress, label=name)
-        results.append(check_table(parse_table(name), get_access(arguments), progress=show))
-    for before, after in pairwise(results):
-        after.problems.extend(compare_keys(before, after))
+        progress = partial(show_progress, label=name)
+        results.append(check_table(parse_table(name), get_access(arguments), progress=progress))
+    for previous, findings in pairwise(results):
+        findings.problems.extend(compare_keys(previous, findings))
     for findings in results:
         if arguments.json:
             print_json({"table": findings.name, "entries": findings.count, "problems": findings.problems})
@@ -64,22 +64,23 @@ def check_table(
     *,
     progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Read all entries of a table, and return their number, their keys and the problems.
+    """Read all entries of a table, and return the number of entries, their keys and the problems.
 
-    ``progress`` wraps the iterator of the entries. ``access`` may refuse commands and URLs.
+    ``access`` may refuse commands and URLs. ``progress`` wraps the iterator of the entries, to show the progress.
     """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     truncated: list[str] = []
     thread = threading.get_ident()  # Warnings of other threads may be about other tables.
 
-    def collect(record: logging.LogRecord) -> bool:
+    def collect_warning(record: logging.LogRecord) -> bool:
+        """Collect a warning about truncated audio, and return False, so that the warning is not logged."""
         if record.msg != TRUNCATED or record.thread != thread:
             return True
         truncated.append(record.getMessage())
         return False
 
-    logging.getLogger("io_ark").addFilter(collect)
+    logging.getLogger("io_ark").addFilter(collect_warning)
     try:
         for entry in progress(iterate_entries(table, access)):
             findings.count += 1
@@ -87,20 +88,20 @@ def check_table(
             truncated.clear()
             findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
-                findings.problems.extend(_check_place(entry, files))
+                findings.problems.extend(_check_offset(entry, files))
             if entry.key:
                 findings.keys[entry.key] = None
     except ArkError as error:
         findings.problems.append(str(error))
     finally:
-        logging.getLogger("io_ark").removeFilter(collect)
+        logging.getLogger("io_ark").removeFilter(collect_warning)
     if not findings.count and not findings.problems:
         findings.problems.append(f"{findings.name}: has no entries")
     return findings
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return the problems of two tables that must have the same keys in the same order: missing keys, or the order."""
+    """Return a line about the keys that each table lacks. If none is missing, compare the order of the keys instead."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
@@ -115,7 +116,10 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
 
 
 def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
-    """Yield the problems of an entry. ``findings`` has the results of the preceding entries."""
+    """Yield the problems of an entry: an error, a duplicate key, values that are not finite, or a wrong matrix shape.
+
+    ``findings`` holds the results of the preceding entries. The first matrix with rows determines the columns.
+    """
     if entry.error is not None:
         yield str(entry.error)
     if entry.key in findings.keys:
@@ -124,10 +128,10 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
     if numbers is None:
         return
     if numbers.dtype.kind == "f":
-        bad = numbers.size - int(np.isfinite(numbers).sum())
-        if bad:
-            first = tuple(int(axis) for axis in np.argwhere(~np.isfinite(numbers))[0])
-            yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values are not finite, first at {list(first)}"
+        count = numbers.size - int(np.isfinite(numbers).sum())
+        if count:
+            index = np.argwhere(~np.isfinite(numbers))[0].tolist()
+            yield f"{entry.where}: {entry.key}: {count} of {numbers.size} values are not finite, first at {index}"
     if numbers.ndim == 2 and numbers.dtype.kind == "f":
         if not len(numbers):
             yield f"{entry.where}: {entry.key}: the matrix has no rows"
@@ -138,8 +142,8 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
 
 
-def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
-    """Yield a problem unless the bytes before the offset of a line ``key file:offset`` are the key."""
+def _check_offset(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
+    """Yield a problem if the key of a script line ``key file:offset`` is not in the archive before the offset."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:

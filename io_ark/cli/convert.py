@@ -41,30 +41,30 @@ def convert(arguments: argparse.Namespace) -> int:
         _refuse_url(arguments.target)
         nemo.refuse_source(arguments.source, arguments.target)
         return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
-    source = find_format(arguments.source, arguments.source_format)
-    target = find_format(arguments.target, arguments.target_format)
-    if source is None:
+    source_format = find_format(arguments.source, arguments.source_format)
+    target_format = find_format(arguments.target, arguments.target_format)
+    if source_format is None:
         _refuse_folder(arguments.source)
         values = _read_table(arguments)
     else:
         _check_source(arguments.source)
-        values = source.entries(Path(arguments.source))
-    write = None if target is None else target.write
+        values = source_format.entries(Path(arguments.source))
+    write = None if target_format is None else target_format.write
     if write is not None:
         _refuse_url(arguments.target)
     else:
         _refuse_folder(arguments.target)
         if not arguments.target_format:
             refuse_unsupported_ending(arguments.target)
-    written = _make_wspecifier(arguments.target) if write is None else arguments.target
-    refuse_overwriting(written, [parse_table(arguments.source) if source is None else arguments.source])
-    if source is not None and target is FORMATS["lhotse"]:
+    output = _make_wspecifier(arguments.target) if write is None else arguments.target
+    refuse_overwriting(output, [parse_table(arguments.source) if source_format is None else arguments.source])
+    if source_format is not None and target_format is FORMATS["lhotse"]:
         refuse_source(Path(arguments.source), Path(f"{arguments.target}_storage"))
     return _convert_values(arguments, values, write)
 
 
 def _check_source(name: str) -> None:
-    """Raise an error unless a source in a format other than Kaldi's is a file or folder."""
+    """Raise an error unless the source ``name``, which is not a Kaldi table, is a regular file or a folder."""
     path = Path(name)
     if is_url(name):
         raise OpenError("is a URL, but URLs are read only as Kaldi tables: download the file first", file=name)
@@ -91,7 +91,9 @@ def _refuse_folder(name: str) -> None:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status.
+    """Write values with ``write``, or to a Kaldi table if it is None. Print the numbers of converted and failed values.
+
+    Return the exit status, 1 if a value failed. ``is_array`` is True to refuse values that are not arrays of numbers.
 
     Raises:
         FormatError: there are no values, or none can be converted.
@@ -104,7 +106,7 @@ def _convert_values(
             reason = "has no .npy files: name a file in the folder, such as feats.scp"
         raise FormatError(reason, file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
-    done = failed = 0
+    converted = failed = 0
     target = Path("/dev/stdout" if arguments.target in ("", "-") else arguments.target)
     keys: set[str] = set()
     try:
@@ -118,7 +120,7 @@ def _convert_values(
                         if write is not None:
                             _add_key(key, keys, arguments.source)
                         put(key, value)
-                        done += 1
+                        converted += 1
                     except (FormatError, KeyFormatError) as refused:
                         error = refused
                     except OSError as refused:
@@ -130,7 +132,7 @@ def _convert_values(
                     failed += 1
                     error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
-            if not done:
+            if not converted:
                 raise FormatError("no entry could be converted: nothing was written", file=arguments.source)
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
@@ -140,14 +142,14 @@ def _convert_values(
             reason = "the format needs a regular file, not a pipe: name a file"
         raise WriteError(f"cannot be written to: {reason}", file=arguments.target) from error
     if arguments.json:
-        print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
+        print_json({"source": arguments.source, "target": arguments.target, "converted": converted, "failed": failed})
     else:
-        print(f"{arguments.target}: {format_count(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
+        print(f"{arguments.target}: {format_count(converted, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
     return int(failed > 0)
 
 
 def _add_key(key: str, keys: set[str], source: str) -> None:
-    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table, or no file, can hold the key."""
+    """Add a key to ``keys``. Raise FormatError if it is empty, a duplicate, or not UTF-8, or has control characters."""
     if not key or re.search(r"[\0-\x1f\x7f]", key):
         raise FormatError(f"the key {key!a} is empty or has control characters: rename the key", file=source)
     if re.search(r"[\ud800-\udfff]", key):
@@ -158,7 +160,7 @@ def _add_key(key: str, keys: set[str], source: str) -> None:
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
-    """Raise FormatError unless a value is an array of numbers."""
+    """Raise FormatError unless the value is an array of numbers. ``source`` is the file that the error names."""
     if not isinstance(value, np.ndarray):
         advice = "use wav-copy" if hasattr(value, "duration") else "keep the entry in a Kaldi table such as ark,t:FILE"
         raise FormatError(
@@ -172,8 +174,8 @@ def _check_array(value: Any, source: str, key: str) -> None:
         raise FormatError(message, file=source, key=key)
 
 
-def _check_text(array: np.ndarray[Any, Any], key: str) -> None:
-    """Raise FormatError for a number that an archive in text can hold, but that no reader of text accepts."""
+def _check_text_numbers(array: np.ndarray[Any, Any], key: str) -> None:
+    """Raise FormatError for -inf or -nan in an array, or a scalar inf or nan, which readers of text do not accept."""
     if array.dtype.kind != "f":
         return
     refused = ~np.isfinite(array) & (np.signbit(array) if array.ndim else True)
@@ -203,7 +205,7 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def _make_wspecifier(name: str) -> str:
-    """Return the wspecifier of a file name. For ``o.scp``, it names the script file and the archive ``o.ark``."""
+    """Return the wspecifier of a file. For the name ``o.scp``, it names the script file and the archive ``o.ark``."""
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
@@ -211,7 +213,7 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
-    """Yield a function that writes an entry. It opens the table if the table can store the entry.
+    """Yield a function that writes an entry. It opens the table for the first entry that the table can store.
 
     An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.
@@ -233,7 +235,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
             nonlocal writer
             value = array[()]  # A zero-dimensional array becomes a number, which Kaldi can store.
             if not table.binary:
-                _check_text(array, key)
+                _check_text_numbers(array, key)
             if writer is None:
                 trial[key] = value
                 writer = open_writer()

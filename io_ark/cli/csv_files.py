@@ -25,8 +25,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
 
     CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
     does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
-    float64. A file with frames has no integers, because Kaldi has no matrices of
-    integers, and all objects of a table have one kind.
+    float64. A file with frames has no integers, because Kaldi has no matrices of integers.
 
     Raises:
         FormatError: the file is not UTF-8 or does not begin with column names, or a line has a wrong number of
@@ -54,7 +53,7 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
         for key, rows in groupby(_check_lengths(lines, len(header), path), key=lambda row: row[0]):
             if not has_frames:
                 for row in rows:
-                    numbers = _parse([row[1:]], float if has_floats else int, path, key)
+                    numbers = _parse_numbers([row[1:]], float if has_floats else int, path, key)
                     if not isinstance(numbers, ArkError):
                         numbers = numbers.reshape(()) if header[1:] == [VALUE] else numbers[0]
                     yield key, numbers
@@ -64,11 +63,11 @@ def _read_arrays(path: Path) -> Iterator[tuple[str, Array | ArkError]]:
                 text = f"the frames must be 0 to {len(matrix) - 1} in order: sort the lines"
                 yield key, FormatError(text, file=str(path), key=key)
                 continue
-            yield key, _parse([row[2:] for row in matrix], float, path, key)
+            yield key, _parse_numbers([row[2:] for row in matrix], float, path, key)
 
 
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
-    """Yield the rows of ``lines``, a ``csv.reader``. Raise FormatError for a row that lacks or exceeds ``length``."""
+    """Yield the rows of ``lines``, a ``csv.reader``. Raise FormatError for a row without exactly ``length`` values."""
     for row in lines:
         if len(row) != length:
             raise FormatError(
@@ -77,8 +76,10 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
         yield row
 
 
-def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str) -> Array | ArkError:
-    """Convert rows of integers or floats to an array of 32 bits per number, or of 64 bits to keep all digits.
+def _parse_numbers(
+    rows: list[list[str]], number_type: type[int] | type[float], path: Path, key: str
+) -> Array | ArkError:
+    """Convert rows of numbers to an array (rows, columns) of int32 or float32, or of 64 bits to keep all digits.
 
     Return an error that names the key if a value is not a number of this type, or does not fit into 64 bits.
     """
@@ -94,23 +95,23 @@ def _parse(rows: list[list[str]], number_type: type[int] | type[float], path: Pa
         if may_be_inexact and not all(_is_number(value, float) for value in chain(*rows)):
             raise OverflowError
     except (ValueError, OverflowError):
-        wrong = next(value for value in chain(*rows) if not _is_number(value, number_type))
+        invalid = next(value for value in chain(*rows) if not _is_number(value, number_type))
         type_name = "a 64-bit integer" if number_type is int else "a 64-bit float without loss of digits"
         return FormatError(
-            f"the value {wrong[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
+            f"the value {invalid[:40]!r} is not a number, or does not fit into {type_name}: correct the value",
             file=str(path),
             key=key,
         )
     with np.errstate(over="ignore"):
-        narrow = numbers.astype(np.int32 if number_type is int else np.float32)
+        single = numbers.astype(np.int32 if number_type is int else np.float32)
     # Single precision suffices if its shortest text gives the number in the file. A comparison of the values would fail
     # even for 0.1, which neither precision stores exactly.
-    is_exact = np.array_equal(narrow.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
-    return narrow if is_exact else numbers
+    is_exact = np.array_equal(single.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
+    return single if is_exact else numbers
 
 
 def _is_number(value: str, number_type: type[int] | type[float]) -> bool:
-    """Return True if a value is a number in ASCII that fits into 64 bits without a loss of digits of an integer."""
+    """Return True if a string is a number of the type that fits into 64 bits. An integer must not lose digits."""
     try:
         parsed = number_type(value)
         if not _FLOATS.intersection(value):
@@ -129,7 +130,7 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
     The first array determines the columns, and whether the file has matrices, vectors or numbers.
 
     Raises:
-        FormatError: raised by ``put``: the array cannot be stored as CSV, or has other columns than the first array.
+        FormatError: raised by ``put``: the array cannot be stored as CSV, or its columns differ from the first array's.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -142,13 +143,13 @@ def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
                 header.extend(columns)
                 rows.writerow(columns)
             if columns != header:
-                message = f"has the columns {_describe(columns)}, but the CSV file has {_describe(header)}"
+                message = f"has the columns {_format_columns(columns)}, but the CSV file has {_format_columns(header)}"
                 raise FormatError(f"{message}: convert arrays of one shape only", key=key)
-            shown = (array.astype(np.float32) if array.dtype == np.float16 else array).astype(str).tolist()
+            texts = (array.astype(np.float32) if array.dtype == np.float16 else array).astype(str).tolist()
             if array.ndim == 2:
-                rows.writerows([key, frame, *row] for frame, row in enumerate(shown))
+                rows.writerows([key, frame, *row] for frame, row in enumerate(texts))
             else:
-                rows.writerow([key, *shown] if array.ndim else [key, shown])
+                rows.writerow([key, *texts] if array.ndim else [key, texts])
 
         yield put
 
@@ -165,11 +166,12 @@ def _check_array(array: Array, key: str) -> None:
 
 
 def _name_columns(array: Array) -> list[Any]:
+    """Return the first line of a CSV file that can store the array."""
     if array.ndim == 0:
         return [KEY, VALUE]
     return [KEY, *([FRAME] if array.ndim == 2 else []), *range(array.shape[-1])]
 
 
-def _describe(columns: list[Any]) -> str:
+def _format_columns(columns: list[Any]) -> str:
     """Describe the columns after the key, such as ``0,1`` or ``frame to 79``."""
     return ",".join(map(str, columns[1:])) if len(columns) < 5 else f"{columns[1]} to {columns[-1]}"

@@ -22,7 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of its :class:`ArrayInfo` or :class:`WaveInfo`, in a word or two."""
+    """Describe the kind of an object in a few words, such as ``int vector`` or ``audio 16000 Hz``."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):
@@ -77,7 +77,7 @@ def format_entry(entry: StoredEntry) -> str:
 
 
 def convert_entry(entry: StoredEntry) -> dict[str, Any]:
-    """Return the object that ``ark ls --json`` prints for an entry."""
+    """Convert an entry to the dictionary that ``ark ls --json`` prints."""
     if entry.error is not None:
         return {"key": entry.key, "error": str(entry.error)}
     return {
@@ -100,10 +100,6 @@ def convert_to_json(value: Any) -> Any:
 
     NaN, infinities and values of unknown types become strings. Bytes become the string "N bytes", where N is the number
     of bytes.
-
-    >>> import numpy as np
-    >>> convert_to_json({"a": np.float32([0.5, np.nan])})
-    {'a': [0.5, 'nan']}
     """
     if isinstance(value, Wave):
         return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}

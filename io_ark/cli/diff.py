@@ -47,8 +47,8 @@ class Difference:
         return self.largest > tolerance
 
 
-def _refuse(key: str, reason: str) -> Difference:
-    """Return an infinite difference for two objects that cannot be compared, with the reason."""
+def _make_infinite_difference(key: str, reason: str) -> Difference:
+    """Return an infinite difference for two objects that cannot be compared for the given reason."""
     return Difference(key, reason, np.inf)
 
 
@@ -72,23 +72,23 @@ def diff(arguments: argparse.Namespace) -> int:
     unpaired: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
     unreadable: list[str] = []  # Errors of entries without a partner. Errors of pairs are in `differing`.
-    worst = Difference("")
+    largest = Difference("")
     for key, one, other in pair_entries(first, second):
         if one is None or other is None:
-            alone = one or other
-            assert alone is not None
-            if alone.error is not None:
-                unreadable.append(str(alone.error))
-            if not alone.is_without_key:
+            entry = one or other
+            assert entry is not None
+            if entry.error is not None:
+                unreadable.append(str(entry.error))
+            if not entry.is_without_key:
                 unpaired[arguments.second if one is None else arguments.first].append(key)
             continue
         compared += 1
         if error := one.error or other.error:
-            difference = _refuse(key, f"unreadable: {error}")
+            difference = _make_infinite_difference(key, f"unreadable: {error}")
         else:
             difference = compare(key, one.value, other.value, arguments.worst)
         if not difference.reason:
-            worst = max(worst, difference, key=attrgetter("largest"))
+            largest = max(largest, difference, key=attrgetter("largest"))
         if difference.exceeds(arguments.tolerance):
             differing.append(difference)
         elif difference.is_none:
@@ -112,8 +112,8 @@ def diff(arguments: argparse.Namespace) -> int:
         return int(differs)
     for name, keys in unpaired.items():
         if keys:
-            listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {listed}", "yellow"))
+            shown_keys = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+            print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {shown_keys}", "yellow"))
     lines = [f"{color_text('unreadable', 'red')}: {escape(error)}" for error in unreadable[:MAX_SHOWN]]
     lines += [_format_difference(difference) for difference in differing[: MAX_SHOWN - len(lines)]]
     print(*lines, sep="\n", end="\n" * bool(lines))
@@ -122,8 +122,8 @@ def diff(arguments: argparse.Namespace) -> int:
     within = f", {close} within the tolerance" if arguments.tolerance else ""
     failed = f", {len(unreadable)} unreadable" if unreadable else ""
     print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different{failed}")
-    if worst.largest:
-        print(f"largest difference: {worst.largest:.6g} ({escape(worst.key)}, at {list(worst.place)})")
+    if largest.largest:
+        print(f"largest difference: {largest.largest:.6g} ({escape(largest.key)}, at {list(largest.place)})")
     elif differing:
         reason = f"{format_count(len(differing), 'key')} cannot be compared by numbers"
         print(f"largest difference: none, because {reason}, for example because the shapes differ")
@@ -138,8 +138,8 @@ def _format_difference(difference: Difference) -> str:
     frames = ", ".join(f"{row} ({value:.3g})" for row, value in difference.worst_frames)
     worst = f"; worst frames: {frames}" if frames else ""
     part = f" in {difference.part}" if difference.part else ""
-    place = list(difference.place)
-    return f"{key}\tlargest {difference.largest:.6g}{part} at {place}, mean {difference.mean:.3g}{worst}"
+    index = list(difference.place)
+    return f"{key}\tlargest {difference.largest:.6g}{part} at {index}, mean {difference.mean:.3g}{worst}"
 
 
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
@@ -173,47 +173,44 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
     """Compare two objects. The difference is infinite if the shapes, rates or words differ.
 
-    ``worst`` is the maximum number of frames that the result lists, those with the largest differences.
-
-    >>> compare("utt1", np.array([1.0, 2.0]), np.array([1.0, 2.5])).largest
-    0.5
+    The result lists at most ``worst`` frames, which have the largest differences.
     """
     kinds = describe_kind(one), describe_kind(other)
     if isinstance(one, Wave) and isinstance(other, Wave):
         if one.sample_frequency != other.sample_frequency:
-            return _refuse(key, f"{kinds[0]} and {kinds[1]}")
+            return _make_infinite_difference(key, f"{kinds[0]} and {kinds[1]}")
         one, other = one.samples.T, other.samples.T
     first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
     a, b = first.numbers, second.numbers
     if a is None or b is None:
         return _compare_parts(key, one, other, worst)
     if a.shape != b.shape:
-        return _refuse(key, f"shape {format_shape(first)} and {format_shape(second)}")
+        return _make_infinite_difference(key, f"shape {format_shape(first)} and {format_shape(second)}")
     return _compare_numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
     """Compare two models, training examples or lists part by part.
 
-    Arrays of numbers are compared number by number, and all other parts for equality. ``worst`` is the number of frames
-    with the largest differences to return.
+    Arrays of numbers are compared number by number, and all other parts for equality. The result is the difference of
+    the part with the largest difference, or an infinite difference if any two parts cannot be compared.
     """
     if type(one) is not type(other):
-        return _refuse(key, f"{_shorten(one)} and {_shorten(other)}")
+        return _make_infinite_difference(key, f"{_format_value(one)} and {_format_value(other)}")
     largest = Difference(key)
-    for mine, theirs in zip_longest(_iterate_parts(one), _iterate_parts(other)):
-        name, value = mine or theirs
+    for part, other_part in zip_longest(_iterate_parts(one), _iterate_parts(other)):
+        name, value = part or other_part
         name = name.removeprefix(".")
-        if mine is None or theirs is None or theirs[0] != mine[0]:
-            return _refuse(key, f"{name} is a part of only one of the objects")
-        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", theirs[1]).numbers
+        if part is None or other_part is None or other_part[0] != part[0]:
+            return _make_infinite_difference(key, f"{name} is a part of only one of the objects")
+        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", other_part[1]).numbers
         if first is None or second is None or isinstance(value, int):
-            if type(value) is not type(theirs[1]) or value != theirs[1]:
-                place = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
-                pair = (value, theirs[1]) if place else (one, other)
-                return _refuse(key, f"{place}{_shorten(pair[0])} and {_shorten(pair[1])}")
+            if type(value) is not type(other_part[1]) or value != other_part[1]:
+                prefix = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
+                pair = (value, other_part[1]) if prefix else (one, other)
+                return _make_infinite_difference(key, f"{prefix}{_format_value(pair[0])} and {_format_value(pair[1])}")
         elif first.shape != second.shape:
-            return _refuse(key, f"{name}: shape {first.shape} and {second.shape}")
+            return _make_infinite_difference(key, f"{name}: shape {first.shape} and {second.shape}")
         else:
             difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
             largest = max(largest, replace(difference, part=name), key=attrgetter("largest"))
@@ -245,7 +242,8 @@ def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
         waiting += [(name + step, member) for step, member in reversed(list(inner))]
 
 
-def _shorten(value: Any) -> str:
+def _format_value(value: Any) -> str:
+    """Return the ``repr`` of a value, shortened to 40 characters."""
     try:
         text = repr(value)
     except RecursionError:  # repr() fails if the nodes of a tree are nested too deeply.
@@ -254,18 +252,21 @@ def _shorten(value: Any) -> str:
 
 
 def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
-    """Compare two float64 arrays of one shape. NaN equals NaN, and differs infinitely from a number."""
+    """Compare two float64 arrays of one shape. NaN equals NaN, and differs infinitely from a number.
+
+    For matrices, the result lists up to ``worst`` rows with the largest differences.
+    """
     if not one.size:
         return Difference(key)
     with np.errstate(invalid="ignore"):
         differences = np.abs(one - other)
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    differences = np.where(same, 0.0, np.where(np.isnan(differences), np.inf, differences))
-    place = tuple(int(axis) for axis in np.unravel_index(int(differences.argmax()), differences.shape))
+    is_equal = (one == other) | (np.isnan(one) & np.isnan(other))
+    differences = np.where(is_equal, 0.0, np.where(np.isnan(differences), np.inf, differences))
+    index = tuple(int(axis) for axis in np.unravel_index(int(differences.argmax()), differences.shape))
     finite = differences[np.isfinite(differences)]
     frames = []
     if differences.ndim == 2 and differences.any():
         rows = differences.max(axis=1)
         order = np.argsort(-rows, kind="stable")[:worst]
         frames = [(int(row), float(rows[row])) for row in order if rows[row] > 0]
-    return Difference(key, "", float(differences.max()), float(finite.mean()) if finite.size else np.inf, place, frames)
+    return Difference(key, "", float(differences.max()), float(finite.mean()) if finite.size else np.inf, index, frames)

@@ -87,13 +87,13 @@ def parse_table(name: str) -> Rspecifier:
 def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. If
-    ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
+    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file.
 
     Args:
         table: the parsed rspecifier.
         access: permission to run commands and to open URLs.
-        info_only: read only the kinds and shapes of objects.
+        info_only: True to yield kinds and shapes instead of objects. :class:`InfoCodec` reads them without the data
+            where possible.
 
     Raises:
         ArkError: the table cannot be opened, or the command that prints it fails.
@@ -121,15 +121,16 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
     errors: list[ArkError] = []
     if table.kind == "ark":
 
-        def is_wanted(entry: StoredEntry) -> bool:
+        def has_key(entry: StoredEntry) -> bool:
+            """Return True for the entry of ``key``. Collect the errors of other entries."""
             if entry.error is not None and entry.key != key:
                 errors.append(entry.error)
             return entry.key == key
 
-        entry = next(filter(is_wanted, iterate_entries(table, access)), None)
+        entry = next(filter(has_key, iterate_entries(table, access)), None)
     else:
 
-        def select_line(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
+        def select_lines(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
             for line in lines:
                 if isinstance(line, ArkError):
                     errors.append(line)
@@ -137,7 +138,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
                     yield line
 
         with open_input(table.rxfilename, access=access) as opened:
-            entry = next(_iterate_script(select_line(_iterate_lines(opened.source)), access, False), None)
+            entry = next(_iterate_script(select_lines(_iterate_lines(opened.source)), access, False), None)
     if entry is None:
         if errors:  # An invalid line, or the rest of a damaged archive, may have the key.
             raise errors[0]
@@ -154,14 +155,14 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         ArkError: the first key is unreadable, so the file is perhaps not an archive.
     """
     refuse_foreign_file(source, "ark")
-    recording, codec = _make_codecs(info_only)
+    recorder, codec = _make_codecs(info_only)
     if is_single_object(source):
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield StoredEntry("", source.name, recording.stored, error=error, single=True)
+            yield StoredEntry("", source.name, recorder.stored, error=error, single=True)
         else:
-            yield StoredEntry("", source.name, recording.stored, value, single=True)
+            yield StoredEntry("", source.name, recorder.stored, value, single=True)
         return
     key = read_key(source)
     while key is not None:
@@ -169,9 +170,9 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield StoredEntry(key, location, recording.stored, error=name_key(error, key))
+            yield StoredEntry(key, location, recorder.stored, error=name_key(error, key))
             return
-        yield StoredEntry(key, location, recording.stored, value)
+        yield StoredEntry(key, location, recorder.stored, value)
         try:
             key = read_key(source)
         except ArkError as error:
@@ -192,7 +193,7 @@ def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool
 ) -> Iterator[StoredEntry]:
     """Yield the entry of each line of a script file. An invalid line becomes an entry with an error."""
-    recording, codec = _make_codecs(info_only)
+    recorder, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:
         if isinstance(line, ArkError):
@@ -201,14 +202,14 @@ def _iterate_script(
         key, location = line
         try:
             value = loader.load(location)
-            yield StoredEntry(key, location, recording.stored, value)
+            yield StoredEntry(key, location, recorder.stored, value)
         except ArkError as error:
             yield StoredEntry(key, location, "", error=name_key(error, key))
     loader.close()
 
 
 def describe_storage(source: Source) -> str:
-    """Describe the storage format of the object at the next byte, without consuming it."""
+    """Describe the storage format of the object at the position of the source, such as "float32" or "text"."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"
@@ -223,11 +224,15 @@ class _RecordingCodec(AnyCodec):
     stored = ""
 
     def detect(self, source: Source) -> Codec[Any]:
+        """Record the storage format of the next object, and return the codec of its kind."""
         self.stored = describe_storage(source)
         return super().detect(source)
 
 
 def _make_codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
-    """Return a codec that records storage formats, and the codec to read with, which calls the first codec."""
-    recording = _RecordingCodec()
-    return recording, InfoCodec(recording) if info_only else recording
+    """Return a codec that records storage formats, and a codec that reads objects, or their shapes if ``info_only``.
+
+    The second codec calls the first codec, or is the first codec.
+    """
+    recorder = _RecordingCodec()
+    return recorder, InfoCodec(recorder) if info_only else recorder

@@ -29,7 +29,14 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
-from io_ark.cli.lhotse_arrays import check_storage, list_obsolete, lock_folder, move_arrays, name_array, remove_arrays
+from io_ark.cli.lhotse_arrays import (
+    check_storage,
+    lock_folder,
+    move_arrays,
+    name_array,
+    remove_arrays,
+    write_obsolete_keys,
+)
 from io_ark.errors import ArkError, FormatError, MissingFileError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
@@ -44,8 +51,8 @@ from io_ark.streams.unfinished import (
     put_in_place,
     remove_files,
     remove_unfinished,
+    replace_folder,
     synchronize,
-    whole_folder,
 )
 
 Array = npt.NDArray[Any]
@@ -132,11 +139,7 @@ def find_format(name: str, format_name: str) -> Format | None:
 
 
 def refuse_unsupported_ending(name: str) -> None:
-    """Raise :class:`SpecifierError` if the name of a table to write has the ending of a different known format.
-
-    >>> refuse_unsupported_ending("x.ark"), refuse_unsupported_ending("ark:x.pt")
-    (None, None)
-    """
+    """Raise :class:`SpecifierError` if the name of a table to write has the ending of a different known format."""
     ending = next((ending for ending in _UNSUPPORTED_ENDINGS if name.lower().endswith(ending)), "")
     if ending and not _names_table(name):
         known = ", ".join(candidate.endings[0] for candidate in FORMATS.values())
@@ -148,7 +151,7 @@ def refuse_unsupported_ending(name: str) -> None:
 
 
 def is_manifest(name: str, format_name: str) -> bool:
-    """Return True if a target is a manifest of NeMo, by the name of the format, or by its ending if it is ""."""
+    """Return True if the target ``name`` is a manifest of NeMo, by the format, or by its ending if the format is ""."""
     return format_name == "nemo" or (not format_name and name.lower().endswith(".json") and not _names_table(name))
 
 
@@ -158,16 +161,12 @@ def _names_table(name: str) -> bool:
 
 
 def encode_file_name(key: str) -> str:
-    """Encode a key as a file name without dots and slashes. ``unquote`` restores the key.
-
-    >>> encode_file_name("sp0.9-utt/1"), unquote(encode_file_name("sp0.9-utt/1"))
-    ('sp0%2E9-utt%2F1', 'sp0.9-utt/1')
-    """
+    """Encode a key as a file name without dots and slashes. ``unquote`` restores the key."""
     return quote(key, safe=" ").replace(".", "%2E")
 
 
 def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") -> Array | ArkError:
-    """Return the array that ``read`` returns, or the error that it raises. ``key`` is the key of the error, if any."""
+    """Return the array that ``read`` returns, or its exception as an ArkError, with ``key`` unless it has a key."""
     try:
         return np.asarray(_call_library(read, path))
     except ArkError as error:
@@ -178,6 +177,7 @@ def _read_or_return_error(read: Callable[[], Array], path: Path, key: str = "") 
 
 
 def _read_npy(folder: Path) -> Entries:
+    """Yield the arrays of the .npy files of a folder, in the order of their names."""
     # Unlike iterdir, Path.glob would find no files in an unreadable folder instead of raising an error.
     for path in sorted(path for path in folder.iterdir() if path.name.endswith(".npy")):
         yield unquote(path.stem), _read_or_return_error(functools.partial(load_npy, path), path)
@@ -188,7 +188,7 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
     """Write a folder of arrays. It replaces an older folder only if no other file would be lost."""
     _remove_unfinished(folder)
     try:
-        with whole_folder(folder) as new:
+        with replace_folder(folder) as new:
             yield lambda key, array: np.save(new / f"{encode_file_name(key)}.npy", array)
     except OtherFileError as error:
         raise FormatError(f"contains {error.path.name}, which is not an entry of the source: remove the file, or "
@@ -196,16 +196,17 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_npz(path: Path) -> Entries:
+    """Yield the arrays of a .npz file, in the order of the file."""
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
 
-        def read(member: zipfile.ZipInfo) -> Array:
+        def read_member(member: zipfile.ZipInfo) -> Array:
             name = member.filename
             check_unpacked_size(member.file_size, path, name)
             with archive.open(member) as file:
                 return read_npy(file, member.file_size, f"{path}: {name}")
 
         for member in archive.infolist():
-            array = _read_or_return_error(functools.partial(read, member), path)
+            array = _read_or_return_error(functools.partial(read_member, member), path)
             yield member.filename.removesuffix(".npy"), array
 
 
@@ -218,7 +219,7 @@ def write_atomically(write: Write) -> Write:
             with write(path, settings) as put:
                 yield put
             return
-        _check_no_folder(path)
+        _refuse_folder(path)
         _remove_unfinished(path)
         unfinished = choose_temporary_name(path)
         try:
@@ -232,7 +233,7 @@ def write_atomically(write: Write) -> Write:
     return write_whole
 
 
-def _check_no_folder(path: Path) -> None:
+def _refuse_folder(path: Path) -> None:
     if path.is_dir():
         raise OpenError("is a folder, but the target must be a file: choose another target", file=str(path))
 
@@ -247,6 +248,7 @@ def _remove_unfinished(path: Path) -> None:
 @write_atomically
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a .npz file without compression."""
     # Open the file here: ZipFile would open a FIFO twice, but the reader of a FIFO ends when it is first closed.
     with contextlib.ExitStack() as stack:
         target: Any = stack.enter_context(path.open("wb"))
@@ -264,20 +266,21 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_tar(path: Path) -> Entries:
+    """Yield the arrays of the .npy files of a tar file, which may be compressed. Other files are skipped."""
     with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
             if file is not None:
                 check_unpacked_size(member.size, path, member.name)
-                data, size, place = io.BytesIO(file.read()), member.size, f"{path}: {member.name}"
-                name = member.name.rpartition("/")[2].removesuffix(".npy")
-                read = functools.partial(read_npy, data, size, place)
-                yield unquote(name), _read_or_return_error(read, path)
+                data, label = io.BytesIO(file.read()), f"{path}: {member.name}"
+                key = unquote(member.name.rpartition("/")[2].removesuffix(".npy"))
+                yield key, _read_or_return_error(functools.partial(read_npy, data, member.size, label), path)
 
 
 @write_atomically
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a .npy file for each array to a tar file in the layout of WebDataset."""
     with path.open("wb") as target, tarfile.open(fileobj=target, mode="w|") as archive:  # "w|" can write to a pipe.
 
         def put(key: str, array: Array) -> None:
@@ -292,33 +295,33 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_safetensors(path: Path) -> Entries:
-    """Yield the arrays of a file, or the errors of entries with a wrong place or an unsupported type.
+    """Yield the arrays of a file, or the errors of entries with a wrong position or an unsupported type.
 
     Raises:
         FormatError: the header is invalid.
     """
     with path.open("rb") as file:
-        present = path.stat().st_size - 8
-        size = int.from_bytes(file.read(8), "little")
+        available = path.stat().st_size - 8
+        header_size = int.from_bytes(file.read(8), "little")
 
         def read_header() -> dict[str, Any]:
-            if not 2 <= size <= present:
-                raise ValueError(f"the file has {present + 8} bytes, but its header should have {size} bytes")
-            header: dict[str, Any] = json.loads(file.read(size))
+            if not 2 <= header_size <= available:
+                raise ValueError(f"the file has {available + 8} bytes, but its header should have {header_size} bytes")
+            header: dict[str, Any] = json.loads(file.read(header_size))
             header.pop("__metadata__", None)
             return header
 
-        def read(entry: dict[str, Any]) -> Array:
+        def read_array(entry: dict[str, Any]) -> Array:
             dtype, shape = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"]
             start, end = entry["data_offsets"]
-            if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * dtype.itemsize:
+            if not 0 <= start <= end <= available - header_size or end - start != math.prod(shape) * dtype.itemsize:
                 raise ValueError("the position or size of the data in the header is wrong")
-            file.seek(8 + size + start)
+            file.seek(8 + header_size + start)
             array: Array = np.frombuffer(file.read(end - start), dtype).reshape(shape).copy()
             return array
 
         for key, entry in _call_safetensors(read_header, path).items():
-            read_entry = functools.partial(_call_safetensors, functools.partial(read, entry), path)
+            read_entry = functools.partial(_call_safetensors, functools.partial(read_array, entry), path)
             yield key, _read_or_return_error(read_entry, path, key)
 
 
@@ -337,7 +340,7 @@ def _call_safetensors(read: Callable[[], Any], path: Path) -> Any:
 @write_atomically
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
-    """Collect the arrays in a temporary file, because the header with their positions precedes them."""
+    """Write the arrays to a temporary file first, because the header, which has their positions, precedes them."""
     header: dict[str, Any] = {}
     names = {np.dtype(numpy_type): name for name, numpy_type in SAFETENSORS.items()}
     # Use the folder of the target, which has room for the arrays, unless the target is a device in /dev.
@@ -393,7 +396,7 @@ def _read_hdf5(path: Path) -> Entries:
 @write_atomically
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
-    """Write a dataset for each array. An error of the file is raised after HDF5 has returned."""
+    """Write an HDF5 dataset for each array. An error in writing the file is raised after HDF5 has returned."""
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
@@ -401,7 +404,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
             # In HDF5, a slash in a name would create a group, and a dot is the name of the group itself.
             name = key.replace("%", "%25").replace("/", "%2F")
             file.create_dataset("%2E" if name == "." else name, data=array)
-        raw.check()
+        raw.raise_error()
 
     with _FileForHdf5(path, "w+") as raw:
         file = h5py.File(raw, "w", track_order=True)
@@ -410,7 +413,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
         finally:
             with delay_signals():
                 file.close()
-        raw.check()
+        raw.raise_error()
 
 
 class _FileForHdf5(io.FileIO):
@@ -428,14 +431,15 @@ class _FileForHdf5(io.FileIO):
         return self._keep_error(super().truncate, size)
 
     def _keep_error(self, function: Callable[[Any], int], argument: Any) -> int:
+        """Call a function. If it raises an OSError, store the error and return 0, also for all later calls."""
         try:
             return function(argument) if self.error is None else 0
         except OSError as error:
             self.error = error
             return 0
 
-    def check(self) -> None:
-        """Raise the error of an earlier write."""
+    def raise_error(self) -> None:
+        """Raise the error of an earlier write, if there was an error."""
         if self.error is not None:
             raise self.error
 
@@ -444,7 +448,7 @@ def _read_parquet(path: Path) -> Entries:
     """Yield the arrays of a file, in batches of about :data:`PARQUET_BYTES`, or the errors of rows with null values.
 
     Raises:
-        FormatError: the columns are not those that ``ark convert`` writes, or a key is null.
+        FormatError: a column that ``ark convert`` writes is missing or has another type, or a key is null.
     """
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path, pre_buffer=False), path) as file:
@@ -455,8 +459,8 @@ def _read_parquet(path: Path) -> Entries:
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
             # Parquet stores equal values once, so the number of bytes alone does not limit the memory.
-            values = sum(columns.column(i).num_values for i in range(columns.num_columns))
-            size = max(columns.total_byte_size, 8 * values)
+            value_count = sum(columns.column(i).num_values for i in range(columns.num_columns))
+            size = max(columns.total_byte_size, 8 * value_count)
             check_unpacked_size(size, path, f"row group {group}")
             batch_rows = max(1, min(batch_rows, columns.num_rows * PARQUET_BYTES // max(size, 1)))
         for batch in file.iter_batches(batch_size=batch_rows, columns=["key", "shape", "values"]):
@@ -469,7 +473,7 @@ def _read_parquet(path: Path) -> Entries:
 
 
 def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Array:
-    """Return the array of a row of a Parquet file, whose numbers are a scalar of pyarrow."""
+    """Convert a row of a Parquet file to an array. ``numbers`` is a list scalar of pyarrow."""
     if shape is None or None in shape:
         raise FormatError("has a null value in the column shape: write the shape of the array", file=str(path))
     if not numbers.is_valid or numbers.values.null_count:
@@ -478,7 +482,7 @@ def _make_array(numbers: Any, shape: list[int | None] | None, path: Path) -> Arr
 
 
 def _check_columns(schema: Any, path: Path) -> None:
-    """Raise :class:`FormatError` unless the columns hold strings, lists of integers and lists of numbers."""
+    """Raise FormatError unless the keys are strings, the shapes lists of integers, and the values lists of numbers."""
     types = import_extra("pyarrow", "Parquet files").types
     key, *lists = (schema.field(name).type for name in ("key", "shape", "values"))
     are_lists = all(types.is_list(list_type) or types.is_large_list(list_type) for list_type in lists)
@@ -501,7 +505,8 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     pending: list[tuple[str, Array]] = []
     writers: list[Any] = []
 
-    def flush() -> None:
+    def write_pending() -> None:
+        """Write the pending arrays as a row group. Create the file with the first row group, which may be empty."""
         number_type = arrow.from_numpy_dtype(pending[0][1].dtype) if pending else arrow.float32()
         schema = arrow.schema(
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(number_type))]
@@ -518,23 +523,23 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             writers[0].write_table(arrow.table(columns, schema=schema))
             pending.clear()
 
-    first: list[np.dtype[Any]] = []
+    dtypes: list[np.dtype[Any]] = []  # The type of the first array, which is the type of the column.
 
     def put(key: str, array: Array) -> None:
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise FormatError(f"has the type {array.dtype}, which Parquet files cannot store: choose .npz", key=key)
-        first[:] = first or [array.dtype]
-        if array.dtype != first[0]:
-            raise FormatError(f"is {array.dtype}, but the column is {first[0]}: convert one type only", key=key)
+        dtypes[:] = dtypes or [array.dtype]
+        if array.dtype != dtypes[0]:
+            raise FormatError(f"is {array.dtype}, but the column is {dtypes[0]}: convert one type only", key=key)
         pending.append((key, array))
         if len(pending) == PARQUET_ROWS or sum(array.nbytes for _, array in pending) >= PARQUET_BYTES:
-            flush()
+            write_pending()
 
     with path.open("wb") as file:
         try:
             yield put
             if pending or not writers:
-                flush()
+                write_pending()
         finally:
             for writer in writers:
                 writer.close()
@@ -548,6 +553,7 @@ def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _import_lhotse(path: Path) -> Any:
+    """Import lhotse for the manifest ``path``. Raise SpecifierError if lhotse does not support its ending."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
@@ -570,7 +576,7 @@ def _read_lhotse(path: Path) -> Entries:
             raise FormatError("has features without a recording_id, which is the key: pass the manifest of cuts",
                               file=str(path))  # fmt: skip
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
-            _check_place(part if item_type == "Features" else getattr(part, "features", None), path)
+            _check_storage_path(part if item_type == "Features" else getattr(part, "features", None), path)
         load = item.load if item_type == "Features" else item.load_features
         yield key, _read_or_return_error(load, path, key)
 
@@ -586,14 +592,14 @@ def _open_manifest(lhotse: Any, path: Path) -> Any:
                           "lhotse manifest", file=str(path)) from None  # fmt: skip
 
 
-def _check_place(features: Any, path: Path) -> None:
-    """Raise :class:`FormatError` if lhotse would run a command or open a URL, because manifests are untrusted."""
-    storage_type, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
+def _check_storage_path(features: Any, path: Path) -> None:
+    """Raise FormatError if lhotse would run a command or open a URL for features, because manifests are untrusted."""
+    storage_type, location = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     is_kaldi = storage_type == "kaldiio"
-    file = place.rpartition(":")[0] if is_kaldi and not Path(place).exists() else place
-    is_file = Path(file).exists() and not (is_kaldi and ("|" in place or place.endswith(".scp")))
-    if place and (not is_file or "url" in storage_type):
-        raise FormatError(f"has features in {place!r}, which is not a file: copy the features to a file, because "
+    file = location.rpartition(":")[0] if is_kaldi and not Path(location).exists() else location
+    is_file = Path(file).exists() and not (is_kaldi and ("|" in location or location.endswith(".scp")))
+    if location and (not is_file or "url" in storage_type):
+        raise FormatError(f"has features in {location!r}, which is not a file: copy the features to a file, because "
                           "commands, URLs and script files in a manifest are not opened", file=str(path))  # fmt: skip
 
 
@@ -601,9 +607,9 @@ def _check_place(features: Any, path: Path) -> None:
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     """Write a manifest and the folder of the arrays (see :mod:`io_ark.cli.lhotse_arrays`)."""
     lhotse = _import_lhotse(path)
-    files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
+    array_writer = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(f"{path.name}_storage")
-    _check_no_folder(path)
+    _refuse_folder(path)
     if not is_replaceable(path):
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
     check_storage(storage)
@@ -618,7 +624,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     unfinished = new / path.name
     new.mkdir()
     try:
-        with lhotse.FeatureSet.open_writer(unfinished) as manifest, files(new / storage.name) as arrays:
+        with lhotse.FeatureSet.open_writer(unfinished) as manifest, array_writer(new / storage.name) as arrays:
 
             def put(key: str, array: Array) -> None:
                 if array.ndim != 2:
@@ -642,7 +648,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
             yield put
         with lock_folder(path.parent):
-            list_obsolete(path, unfinished, storage)
+            write_obsolete_keys(path, unfinished, storage)
             move_arrays(new / storage.name, storage)
             synchronize(unfinished)
             put_in_place(unfinished, path)
@@ -653,14 +659,14 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
 
 @contextlib.contextmanager
-def _open_foreign(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file with a function of another library (see :func:`_call_library`)."""
-    with _call_library(open_it, path) as file:
+def _open_foreign(open_file: Callable[[], Any], path: Path) -> Iterator[Any]:
+    """Open a file with ``open_file`` of another library, and convert its errors (see :func:`_call_library`)."""
+    with _call_library(open_file, path) as file:
         yield file
 
 
 def _call_library(function: Callable[[], Any], path: Path) -> Any:
-    """Call a function of another library. Convert an exception to a :class:`FormatError` of one line."""
+    """Call a function of another library. Convert an exception, except FileNotFoundError, to a one-line FormatError."""
     try:
         return function()
     except (ArkError, FileNotFoundError):

@@ -53,7 +53,7 @@ def name_array(name: str, array: npt.NDArray[Any]) -> str:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Wait until no other conversion changes arrays of a manifest in a folder, and keep others out during this block.
+    """Lock a folder of manifests during the ``with`` statement. Wait while another conversion holds the lock.
 
     Without the lock, a conversion could remove arrays that another conversion to the same manifest is about to name.
     """
@@ -67,18 +67,18 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def refuse_source(source: Path, storage: Path) -> None:
-    """Raise :class:`OpenError` if the source is in the folder ``storage``, or is a manifest of arrays in the folder."""
+    """Raise :class:`OpenError` if ``source`` lies in the folder ``storage``, or is a manifest of arrays in it."""
     folder = Path(os.path.realpath(storage))
     names = {str(entry["storage_path"]) for entry in _iterate_features(source)} if source.is_file() else {str(source)}
     # Unlike realpath, Path.resolve may raise an exception for a link that leads to itself.
-    places = [Path(os.path.realpath(name)) for name in names if "\0" not in name]
-    if any(folder == place or folder in place.parents for place in places):
+    paths = [Path(os.path.realpath(name)) for name in names if "\0" not in name]
+    if any(folder == path or folder in path.parents for path in paths):
         advice = "choose another target, because the conversion could remove the arrays"
         raise OpenError(f"the source has arrays in this folder: {advice}", file=str(storage))
 
 
-def list_obsolete(old: Path, new: Path, storage: Path) -> None:
-    """Write the keys of the arrays that only the old manifest names to the folder of the new manifest.
+def write_obsolete_keys(old: Path, new: Path, storage: Path) -> None:
+    """Write the keys of the arrays that only the old manifest names to a file beside the new manifest.
 
     If the conversion is killed after the manifest was replaced, the next conversion removes the arrays of this list.
     """
@@ -128,8 +128,8 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
         kept_manifest: the manifest whose arrays are kept. It may be missing.
     """
     keys = set[str]()
-    own_folders = [folder for folder in folders if not folder.is_symlink()]
-    for folder in own_folders:
+    real_folders = [folder for folder in folders if not folder.is_symlink()]
+    for folder in real_folders:
         unfinished, obsolete = folder / kept_manifest.name, folder / _OBSOLETE
         if unfinished.exists():
             keys.update(key for key in _iterate_keys(unfinished, storage) if _is_added(folder / storage.name / key))
@@ -148,14 +148,14 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
                 folder.rmdir()
     # Remove the lists first. Without them, a later job ignores the other files of a temporary folder, so the caller may
     # remove these files in any order.
-    for folder in own_folders:
+    for folder in real_folders:
         for name in (_OBSOLETE, kept_manifest.name):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 (folder / name).unlink()
 
 
 def _is_added(temporary: Path) -> bool:
-    """Return True if :func:`move_arrays` has moved an array from a temporary folder, and it is a new array."""
+    """Return True if :func:`move_arrays` moved the array ``temporary``, which was not in the storage before."""
     return not (temporary.exists() or temporary.with_suffix(_FOUND).exists())
 
 
@@ -168,7 +168,7 @@ def _iterate_keys(manifest: Path, storage: Path) -> Iterator[str]:
 
 
 def _iterate_features(manifest: Path) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a manifest of features or cuts that name a place of storage.
+    """Yield the JSON objects with a ``storage_path``, at any depth, of a manifest of features or cuts.
 
     Nothing is yielded for a missing manifest, or after the first damaged line.
     """

@@ -22,17 +22,17 @@ EDGE_ITEMS = 3  # Number of rows and columns that are printed at each edge of a 
 
 
 def ls(arguments: argparse.Namespace) -> int:
-    """List the entries of tables."""
-    return _list(arguments, lambda table: table)
+    """Print a line for each entry of tables. Return 1 if an entry is unreadable, and 0 otherwise."""
+    return _print_entries(arguments, lambda table: table)
 
 
 def head(arguments: argparse.Namespace) -> int:
-    """List the first entries of tables without reading further entries."""
-    return _list(arguments, lambda table: islice(table, arguments.count))
+    """Print a line for each of the first entries of tables. Return 1 if one is unreadable, and 0 otherwise."""
+    return _print_entries(arguments, lambda table: islice(table, arguments.count))
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """List the entries whose keys match a pattern. Like grep, return 1 if no key matches.
+    """Print a line for each entry whose key matches a pattern. Return 1 if no key matches or an entry is unreadable.
 
     Raises:
         SpecifierError: the pattern is not a regular expression.
@@ -43,22 +43,24 @@ def grep(arguments: argparse.Namespace) -> int:
         raise SpecifierError(
             f"is not a regular expression: {error}; correct the pattern", file=arguments.pattern
         ) from None
-    matched = 0
+    match_count = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
-        nonlocal matched
+        nonlocal match_count
         for entry in table:
             if entry.is_without_key:
                 yield entry
             elif bool(pattern.search(entry.key)) != arguments.invert:
-                matched += 1
+                match_count += 1
                 yield entry
 
-    status = _list(arguments, select_matching)
-    return status or int(matched == 0)
+    status = _print_entries(arguments, select_matching)
+    return status or int(match_count == 0)
 
 
-def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
+def _print_entries(
+    arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]
+) -> int:
     """Print the entries that ``select`` yields for each table. Return 1 if an entry is unreadable, and 0 otherwise."""
     status = 0
     for name in arguments.tables:
@@ -96,16 +98,16 @@ def show(arguments: argparse.Namespace) -> int:
         except FormatError as error:
             error.message += "; print an entry of a table with `ark show TABLE KEY`"
             raise
-        about = {"where": arguments.where}
+        description = {"where": arguments.where}
         title = f"{arguments.where}: {describe_value(value)}"
     else:
         entry = find_entry(arguments.where, arguments.key, access)
         value = entry.value
-        about = convert_entry(entry)
+        description = convert_entry(entry)
         title = f"{escape(arguments.key)}: {describe_value(value)}, {entry.stored}, at {escape(entry.where)}"
     if arguments.json:
         try:
-            print_json({**about, "value": value})
+            print_json({**description, "value": value})
         except RecursionError:
             raise FormatError("is nested too deeply for JSON: omit --json", file=arguments.where) from None
         return 0

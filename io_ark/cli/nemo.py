@@ -30,7 +30,7 @@ MAX_OVERSHOOT = 0.5
 
 
 def refuse_source(source: str, target: str) -> None:
-    """Raise :class:`SpecifierError` if a manifest would replace a recording, or a file other than a manifest in it."""
+    """Refuse a ``target`` that is a recording or a file of the data directory ``source``. Manifests may be replaced."""
     files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
@@ -62,7 +62,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
     if text is None:
         print(f"ark: {source}: has no file `text`, so the manifest has no transcripts", file=sys.stderr)
     speakers = directory.utt2spk if "utt2spk" in directory else {}
-    durations = _measure(source, utterances, segments is not None)
+    durations = _measure_audio(source, utterances, segments is not None)
     for segment, (duration, length) in zip(utterances, durations, strict=True):
         key = segment.key
         if segment.recording not in recordings:
@@ -106,15 +106,15 @@ def _get_segment(segments: Any, key: str) -> Segment:
     return segment
 
 
-def _resolve_recording(place: str, script: str, key: str) -> str:
-    """Return the absolute path of a recording. The rxfilename ``place`` must be a file without an offset or range."""
+def _resolve_recording(location: str, script: str, key: str) -> str:
+    """Return the absolute path of a recording at the rxfilename ``location``, which must be a whole file."""
     try:
-        target = parse_rxfilename(place)
+        target = parse_rxfilename(location)
     except SpecifierError as error:
         raise FormatError(str(error), file=script, key=key) from None
-    if target.kind != "file" or target.offset or is_url(target.path) or place.endswith("]"):
+    if target.kind != "file" or target.offset or is_url(target.path) or location.endswith("]"):
         raise FormatError(
-            f"{place!r} is not a separate file, but audio_filepath must name a file: write the audio to a file, and "
+            f"{location!r} is not a separate file, but audio_filepath must name a file: write the audio to a file, and "
             "name the file in wav.scp",
             file=script,
             key=key,
@@ -122,8 +122,10 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
     return os.path.abspath(target.path)
 
 
-def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float | ArkError]]:
-    """Yield the duration of an utterance in seconds, and the duration of its recording or the error in its audio.
+def _measure_audio(
+    source: str, utterances: list[Segment], has_segments: bool
+) -> Iterator[tuple[float, float | ArkError]]:
+    """Yield the duration of each utterance in seconds, and the duration of its recording or the error in its audio.
 
     Durations come from the segment, ``utt2dur``, ``reco2dur`` or the audio. A segment with an end does not need the
     audio, so the duration of a recording that cannot be read is then infinite.
@@ -133,12 +135,12 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
     durations = {} if has_segments else read_durations(folder, names, "utt2dur")
     durations |= measure_recordings(folder, names - {*durations}, errors=errors)
     for segment in utterances:
-        name, to_the_end = encode_key(segment.recording), segment.end == TO_THE_END
-        if to_the_end and name in errors:
+        name, lacks_end = encode_key(segment.recording), segment.end == TO_THE_END
+        if lacks_end and name in errors:
             yield 0.0, errors[name]
             continue
-        length = durations.get(name, 0.0 if to_the_end else math.inf)
-        yield (length if to_the_end else min(segment.end, length)) - segment.start, length
+        length = durations.get(name, 0.0 if lacks_end else math.inf)
+        yield (length if lacks_end else min(segment.end, length)) - segment.start, length
 
 
 @write_atomically

@@ -28,8 +28,8 @@ class Statistics:
     seconds: float = 0.0  # Total duration of audio.
     moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
-    def add(self, entry: StoredEntry) -> None:
-        """Add an entry to the statistics."""
+    def add_entry(self, entry: StoredEntry) -> None:
+        """Count an entry, and add its length, duration and numbers to the statistics."""
         if entry.error is not None:
             self.failed += 1
             return
@@ -43,10 +43,10 @@ class Statistics:
             return
         rows = numbers.T if hasattr(entry.value, "duration") else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
-        self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
+        self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add_rows(rows)
 
     def to_json_object(self) -> dict[str, Any]:
-        """Return the statistics as a JSON object."""
+        """Return the statistics as a dictionary for JSON, with arrays."""
         return {
             "entries": self.entries,
             "unreadable": self.failed,
@@ -70,18 +70,18 @@ class Statistics:
 
 
 class Moments:
-    """Statistics of the finite values of each column, and counts of NaN and infinities."""
+    """Statistics of the finite values of each of ``column_count`` columns, and counts of NaN and infinities."""
 
-    def __init__(self, columns: int) -> None:
-        self.count = np.zeros(columns)
-        self.mean = np.zeros(columns)
-        self.squares = np.zeros(columns)  # Sums of squared deviations from the means.
-        self.nan = np.zeros(columns, np.int64)
-        self.infinite = np.zeros(columns, np.int64)
-        self.low = np.full(columns, np.inf)
-        self.high = np.full(columns, -np.inf)
+    def __init__(self, column_count: int) -> None:
+        self.count = np.zeros(column_count)
+        self.mean = np.zeros(column_count)
+        self.squares = np.zeros(column_count)  # Sums of squared deviations from the means.
+        self.nan = np.zeros(column_count, np.int64)
+        self.infinite = np.zeros(column_count, np.int64)
+        self.low = np.full(column_count, np.inf)
+        self.high = np.full(column_count, -np.inf)
 
-    def add(self, rows: np.ndarray[Any, Any]) -> None:
+    def add_rows(self, rows: np.ndarray[Any, Any]) -> None:
         """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
@@ -112,10 +112,10 @@ class Moments:
 
 
 def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
-    """Compute the statistics of all entries."""
+    """Compute the statistics of the entries of a table."""
     result = Statistics()
     for entry in entries:
-        result.add(entry)
+        result.add_entry(entry)
     return result
 
 
@@ -132,22 +132,22 @@ def stat(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _print_statistics(name: str, table: Statistics) -> None:
+def _print_statistics(name: str, statistics: Statistics) -> None:
     """Print the statistics of the table ``name``, with a line for each column of the numbers."""
-    unreadable = f", {table.failed} unreadable" if table.failed else ""
-    print(color_text(f"{name}: {format_count(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
-    for stored, count in table.stored.most_common():
+    unreadable = f", {statistics.failed} unreadable" if statistics.failed else ""
+    print(color_text(f"{name}: {format_count(statistics.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    for stored, count in statistics.stored.most_common():
         print(f"  stored as {stored}: {count}")
-    if table.seconds:
-        print(f"  audio: {table.seconds:.2f} s ({table.seconds / 3600:.2f} h)")
-    if table.lengths:
-        lengths = np.array(table.lengths)
+    if statistics.seconds:
+        print(f"  audio: {statistics.seconds:.2f} s ({statistics.seconds / 3600:.2f} h)")
+    if statistics.lengths:
+        lengths = np.array(statistics.lengths)
         print(
             f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
             f"median {np.median(lengths):.1f}"
         )
-    for columns, moments in sorted(table.moments.items()):
-        if len(table.moments) > 1:
+    for columns, moments in sorted(statistics.moments.items()):
+        if len(statistics.moments) > 1:
             print(f"  entries with {columns} columns:")
         print("  column         mean    deviation          min          max")
         for column, row in enumerate(zip(*moments.columns, strict=True)):
@@ -161,5 +161,6 @@ def _print_statistics(name: str, table: Statistics) -> None:
 
 
 def _format_columns(numbers: list[int]) -> str:
+    """Format the numbers of columns, such as ``columns 0, 3``. Only the first 10 columns are named."""
     more = f" and {len(numbers) - MAX_NAMED_COLUMNS} more" if len(numbers) > MAX_NAMED_COLUMNS else ""
     return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:MAX_NAMED_COLUMNS]))}{more}"
