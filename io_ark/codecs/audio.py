@@ -141,7 +141,7 @@ class _FileBytes(io.RawIOBase):
     """A file for decoders that starts at the next byte of a source. Only requested bytes are read."""
 
     def __init__(self, source: FileSource) -> None:
-        self._source, self._start, self._size, self._at = source, source.tell(), source.remaining(), 0
+        self._source, self._start, self._size, self._at = source, source.tell(), source.count_remaining(), 0
 
     def readinto(self, buffer: Any) -> int:
         count = max(0, min(len(buffer), self._size - self._at))

@@ -211,7 +211,7 @@ def read_samples(
     """
     if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
-    remaining = source.remaining()
+    remaining = source.count_remaining()
     available = min((size for size in (announced, remaining) if size is not None), default=0)
     if remaining is not None and available > limit:
         _refuse_long(source, max_duration)
@@ -463,7 +463,11 @@ class WaveCodec(_AudioCodec[Wave]):
             return Wave(*decode(file, source, _WAVE, self.max_duration))
         info = header.info
         order = ">i2" if info.big_endian else "<i2"
-        if self.in_parts and isinstance(source, FileSource) and source.remaining() >= (info.data_bytes or sys.maxsize):
+        if (
+            self.in_parts
+            and isinstance(source, FileSource)
+            and source.count_remaining() >= (info.data_bytes or sys.maxsize)
+        ):
             frames = _count_frames(source, info.data_bytes or 0, header.block)
             return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), order)))
         data = _read_samples(source, header, self.max_duration)
@@ -483,7 +487,7 @@ class WaveCodec(_AudioCodec[Wave]):
         if isinstance(header, WaveInfo):
             return header
         info = header.info
-        remaining = source.remaining()
+        remaining = source.count_remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:
             size = len(_read_samples(source, header, self.max_duration))
         else:

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 
 def library() -> Library:
-    """Return the library of this package. It is false if it was not built or is switched off."""
+    """Return the C library of ``io_ark``. It is false (``bool``) if it cannot be used, for the reason in ``reason``."""
     from io_ark.native import NATIVE
 
     return NATIVE.library()
 
 
 def __getattr__(name: str) -> object:
+    """Create :data:`NATIVE` when it is first used."""
     if name != "NATIVE":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from io_ark.native.signatures import Signatures  # Imported here, because it imports NumPy, which takes long.

@@ -44,7 +44,10 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a new ctypes object for a function of the library. ``arguments`` and ``result`` are ctypes types."""
+        """Return a new ctypes object for a function of the library.
+
+        ``arguments`` and ``result`` are types of ctypes. ``level`` is an instruction set, or None for the one in use.
+        """
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
@@ -55,40 +58,38 @@ class Library:
 
 
 def digest_interface(text: str) -> int:
-    """Return the digest of the text of ``signatures.txt``. setup.py computes the same digest."""
+    """Return a digest (31 bits) of the text of ``signatures.txt``. setup.py computes the same digest."""
     return zlib.crc32(text.encode()) >> 1
 
 
 @functools.cache
-def load(directory: str, interface: int) -> Library:
+def load_library(directory: str, interface: int) -> Library:
     """Load the library of a package.
 
     Args:
         directory: the package's directory, which contains ``_native.so``.
-        interface: digest of the functions and structures that Python calls. A library with another digest is not used.
+        interface: digest of the functions and structures that Python calls. A library with a different digest is not
+            used.
 
     Returns:
         The library. It is false if it cannot be used (see ``reason``). An unusable file causes a warning.
-
-    >>> bool(load("/nonexistent", 0))
-    False
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
         return _describe_missing_library("switched off by KALDI_COMPAT_NATIVE=0")
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
-        why = "the package was installed without C"
+        reason = "the package was installed without C"
         with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
-            why = file.read()  # setup.py wrote the reason into this file.
+            reason = file.read()  # setup.py wrote the reason into this file.
         advice = "install a wheel for this platform, or install a C compiler and then the package again"
-        return Library(None, (), "", f"{path} was not built: {why}", advice)
+        return Library(None, (), "", f"{path} was not built: {reason}", advice)
     try:
         handle = ctypes.CDLL(path)
-        fits, available = handle.native_interface() == interface, handle.simd_levels()
+        has_interface, available = handle.native_interface() == interface, handle.simd_levels()
     except (OSError, AttributeError) as error:
         return _report_unusable(path, f"cannot be loaded: {error}")
-    if not fits:
+    if not has_interface:
         return _report_unusable(path, "was built from the C files of another version")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
@@ -103,8 +104,9 @@ def load(directory: str, interface: int) -> Library:
     return Library(handle, levels, level, f"{name} with {level} instructions")
 
 
-def _report_unusable(path: str, why: str) -> Library:
-    reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
+def _report_unusable(path: str, problem: str) -> Library:
+    """Log a warning about a library file that cannot be used, and return a library that is false."""
+    reason = f"{path} {problem}: install again (in a checkout: pip install -e .)"
     logger.warning("%s. Until then, NumPy computes the same numbers more slowly.", reason)
     return _describe_missing_library(reason)
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from io_ark.logs import logger
 from io_ark.native.library import Library as Library
-from io_ark.native.library import digest_interface, load
+from io_ark.native.library import digest_interface, load_library
 
 _NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int,
@@ -49,10 +49,10 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure. Return None, an address, and bytes for a byte pointer unchanged.
+        """Return a pointer to an array or a structure. None, an address, or bytes for a byte pointer are also accepted.
 
         Raises:
-            TypeError: an array is not contiguous, or has another type.
+            TypeError: an array is not contiguous, or its dtype is wrong.
         """
         if isinstance(value, Structure):
             return value.pointer
@@ -66,17 +66,18 @@ class _Pointer:
             except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)
-        of_type = f" of {cls.dtype}" if cls.dtype else ""
-        raise TypeError(f"C needs a contiguous array{of_type}, not {value.dtype} with the strides {value.strides}")
+        type_note = f" of {cls.dtype}" if cls.dtype else ""
+        raise TypeError(f"C needs a contiguous array{type_note}, not {value.dtype} with the strides {value.strides}")
 
 
 @functools.cache
 def _create_pointer_type(base: str) -> type[_Pointer]:
+    """Return the argument type for pointers to ``base``, such as "float". Its arrays have the same type of numbers."""
     return type(f"PointerTo_{base}", (_Pointer,), {"dtype": np.dtype(_DTYPES[base]) if base in _DTYPES else None})
 
 
 def _make_interruptible(function: Any) -> Any:
-    """Return a function of C that raises ^C. ctypes would convert it to an ArgumentError in ``from_param``."""
+    """Return a function that calls a C function, and raises KeyboardInterrupt where ctypes raises an ArgumentError."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -133,7 +134,11 @@ class Structure:
 
 
 class Signatures:
-    """Functions and structures of the C library of a package."""
+    """Functions and structures of the C library of a package.
+
+    Args:
+        directory: folder of the package, which contains ``signatures.txt`` and the library.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -150,8 +155,8 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library. It is false if it was not built, is switched off, or has another interface."""
-        return load(self._directory, self._interface)
+        """Return the library. It is false if it is missing, is switched off, or does not match ``signatures.txt``."""
+        return load_library(self._directory, self._interface)
 
     @functools.cached_property
     def in_use(self) -> bool:
@@ -159,7 +164,7 @@ class Signatures:
         return bool(self.library())
 
     @functools.cache  # noqa: B019
-    def say_missing(self) -> None:
+    def warn_if_missing(self) -> None:
         """Warn once if the library was not built."""
         library = self.library()
         if library.advice:
@@ -174,32 +179,32 @@ class Signatures:
 
         Args:
             in_c: function with the same arguments and results. It returns NotImplemented for unsupported arguments.
-            much_faster: warn without the library, because ``in_c`` is at least 20 times as fast.
+            much_faster: True to warn if the library is missing, because ``in_c`` is at least 20 times as fast.
         """
 
-        def pair(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
             @functools.wraps(plain)
             def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:
                     if (result := in_c(*args, **kwargs)) is not NotImplemented:
                         return result
                 elif much_faster:
-                    self.say_missing()
+                    self.warn_if_missing()
                 return plain(*args, **kwargs)
 
             return function
 
-        return pair
+        return add_twin
 
     # Created once, because setting the argument types of a function while another thread calls it crashes.
     @functools.cache  # noqa: B019 (one object per package lives as long as the process)
     def function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
-        """Return a function of the library that checks the types of its arguments.
+        """Return a function of the library, which checks the types of its arguments.
 
         Args:
             name: name of the function, without a suffix.
-            level: the instruction set (default: the fastest one).
-            takes_addresses: pass pointers as addresses without checks, which saves half a microsecond.
+            level: the instruction set. None means the instruction set in use, usually the fastest.
+            takes_addresses: True to pass pointers as addresses without checks, which saves half a microsecond.
         """
         result, *arguments = self._functions[name]
         types = [
@@ -211,7 +216,7 @@ class Signatures:
 
     @functools.cache  # noqa: B019
     def structure(self, name: str) -> type[Structure]:
-        """Return the class of a structure of the library. Call the class with the values of the fields."""
+        """Return the subclass of :class:`Structure` for the structure of the library that C declares as ``name``."""
         field_types = dict(field.split(":") for field in self._structures[name])
         bases = {field: declared.partition("*")[0] for field, declared in field_types.items() if "*" in declared}
         fields = []

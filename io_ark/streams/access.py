@@ -37,8 +37,10 @@ class Access(NamedTuple):
     def check_command(self, command: str) -> None:
         """Raise :class:`PipesRefusedError` if commands are disabled, by ``pipes=False`` or by ``IO_ARK_NO_PIPES``."""
         if not self.pipes or _is_set(NO_PIPES_VARIABLE):
-            why = f"{NO_PIPES_VARIABLE} is set in the environment" if self.pipes else "pipes are disabled (pipes=False)"
-            raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
+            reason = (
+                f"{NO_PIPES_VARIABLE} is set in the environment" if self.pipes else "pipes are disabled (pipes=False)"
+            )
+            raise PipesRefusedError(f"the command {command.strip()!r} is not run: {reason}")
 
     def check_url(self, url: str) -> None:
         """Raise :class:`NetworkRefusedError` if the network is disabled or this URL is not allowed.
@@ -46,10 +48,10 @@ class Access(NamedTuple):
         ``IO_ARK_NO_NETWORK`` disables the network. ``IO_ARK_SCHEMES`` allows more schemes, separated by commas.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):
-            why = (
+            reason = (
                 f"{NO_NETWORK_VARIABLE} is set in the environment" if self.network else "it is disabled (network=False)"
             )
-            raise NetworkRefusedError(f"the network is not used: {why}", file=url)
+            raise NetworkRefusedError(f"the network is not used: {reason}", file=url)
         scheme = url.partition("://")[0].lower()
         if scheme not in (*SCHEMES, *os.environ.get(SCHEMES_VARIABLE, "").lower().split(",")):
             raise NetworkRefusedError(
@@ -64,12 +66,7 @@ class Access(NamedTuple):
 
 
 def is_public(address: str) -> bool:
-    """Return True for a public address, and False for an address of a private network or of this machine.
-
-    >>> from io_ark.streams.access import is_public
-    >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
-    (True, False, False, False)
-    """
+    """Return True for a public IP address, and False for an address that is private, local, reserved or invalid."""
     import ipaddress  # Imported here, because an import at the top delays every program.
 
     try:

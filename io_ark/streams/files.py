@@ -74,7 +74,7 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory at its present size.
+        """Map the whole file into memory at its present size, and return the map.
 
         Raises:
             OpenError: the file cannot be mapped.
@@ -100,7 +100,7 @@ class OpenFile:
 
         Args:
             offset: offset in bytes.
-            ahead: read ahead, because the following bytes will be needed.
+            ahead: True to read ahead, because the following bytes will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.
@@ -126,12 +126,7 @@ class OpenFile:
 
 
 def describe_error(error: OSError | ValueError) -> str:
-    """Return the reason of an error as text, without the error number and the file name that Python adds.
-
-    >>> from io_ark.streams.files import describe_error
-    >>> describe_error(FileNotFoundError(2, "No such file or directory", "a.ark"))
-    'No such file or directory'
-    """
+    """Return the message of an error, without the error number and the file name that Python adds."""
     if str(error).startswith("embedded null"):
         return "the name has a null byte (\\0), which the system does not allow: correct the name"
     return str((isinstance(error, OSError) and error.strerror) or error)
@@ -193,7 +188,7 @@ class OpenFiles:
         return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
-        """Close all cached files that no reader uses. ``keep_fewer`` also halves the maximum number of files."""
+        """Close all cached files that no reader uses. If ``keep_fewer``, also halve the maximum number of files."""
         if keep_fewer:
             self._limit = max(1, self._limit // 2)
         self._files.clear()
@@ -212,6 +207,7 @@ _retry_lock = threading.Lock()
 
 
 def _renew_lock() -> None:
+    """Replace the lock in a forked process."""
     global _retry_lock
     _retry_lock = threading.Lock()
 
@@ -220,14 +216,14 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Call ``opening(*arguments)``, which opens a file or a pipe, and return the result.
+def retry_when_out_of_descriptors(function: Callable[..., Opened], *arguments: Any) -> Opened:
+    """Call ``function(*arguments)``, which opens a file or a pipe, and return the result.
 
     If the process has no free descriptors, close cached files, and try again several times before raising the error.
     """
     # No variable may hold an exception, because its traceback would keep files open.
     try:
-        return opening(*arguments)
+        return function(*arguments)
     except OSError as error:
         if not _is_out_of_descriptors(error):
             raise
@@ -236,16 +232,17 @@ def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: An
         with _retry_lock:
             _close_cached_files(keep_fewer=not seconds)
             try:
-                return opening(*arguments)
+                return function(*arguments)
             except OSError as error:
                 if not _is_out_of_descriptors(error):
                     raise
     with _retry_lock:
         _close_cached_files(keep_fewer=False)
-        return opening(*arguments)
+        return function(*arguments)
 
 
 def _close_cached_files(keep_fewer: bool) -> None:
+    """Call :meth:`OpenFiles.clear` for all caches of this process."""
     for reference in tuple(_caches):
         files = reference()
         if files is not None:

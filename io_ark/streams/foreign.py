@@ -63,7 +63,7 @@ _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
 def refuse_foreign_file(source: Source, expected: Expected) -> None:
-    """Call :func:`refuse_foreign_head` for a source that has not been read yet.
+    """Raise FormatError if an unread source is a file of another program (see :func:`refuse_foreign_head`).
 
     A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`.
     """
@@ -80,12 +80,6 @@ def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
         head: the first bytes of the file, up to :data:`HEAD_BYTES`.
         name: name of the file, which the advice contains.
         expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
-
-    >>> from io_ark.streams.foreign import refuse_foreign_head
-    >>> refuse_foreign_head(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
-    Traceback (most recent call last):
-    io_ark.errors.FormatError: feats.ark.gz:0: is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'
-    >>> refuse_foreign_head(b"utt1 word word\n", "text", "ark")
     """
     contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
     reason = ""

@@ -68,7 +68,7 @@ class Input(AbstractContextManager["Input"]):
 
 
 def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files: OpenFiles | None = None) -> Input:
-    """Open an rxfilename for reading.
+    """Open an rxfilename for reading, at the offset that it may contain.
 
     Args:
         rxfilename: the name as a string or in parsed form.
@@ -134,6 +134,7 @@ def open_standard_input() -> Source:
 
 
 def _release_standard_input() -> int:
+    """Let the next table read standard input, and return the exit status 0."""
     global _standard_input_taken
     _standard_input_taken = False
     return 0
@@ -151,7 +152,7 @@ class _SingleReads:
 
 
 def _open_pipe(command: str, access: Access) -> Input:
-    """Run a command in this process if possible, otherwise in a shell, and return its output."""
+    """Run a command in this process if possible, otherwise in a shell, and return the open output of the command."""
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
     if (status_and_data := run_in_process(command, start)) is not None:

@@ -34,16 +34,16 @@ OPENED_AGAIN = (
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
-def claim(owner: Any, place: int | str) -> None:
-    """Record the output that owns a regular file or a URL. An earlier owner of the same file gives up its output.
+def claim_file(owner: Any, target: int | str) -> None:
+    """Record the output that writes to a regular file or a URL. An earlier output to the same file is given up.
 
     Args:
         owner: the output.
-        place: descriptor of the file, or the URL.
+        target: descriptor of the file, or the URL.
     """
-    identity: object = place
-    if isinstance(place, int):
-        status = os.fstat(place)
+    identity: object = target
+    if isinstance(target, int):
+        status = os.fstat(target)
         if not stat.S_ISREG(status.st_mode):
             return
         identity = status.st_dev, status.st_ino
@@ -69,13 +69,13 @@ class WholeWrites:
         self.broken = broken
         self.reason = "an earlier write failed or was interrupted, so the output is incomplete: write it again"
 
-    def refuse(self) -> NoReturn:
+    def raise_error(self) -> NoReturn:
         """Raise the :class:`WriteError` of a broken output."""
         raise WriteError(self.reason, file=self.name)
 
     def __enter__(self) -> None:
         if self.broken:
-            self.refuse()
+            self.raise_error()
         self.broken = True
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
@@ -86,7 +86,7 @@ class WholeWrites:
 class ClosedOnExit:
     """Base class of outputs that ``with`` closes.
 
-    If the block raised an error, a second error on closing is logged and not raised.
+    If the ``with`` block raises an error, a second error on closing is logged and not raised.
     """
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Output(ClosedOnExit):
         raw: unbuffered stream.
         finish: function that closes the stream after all bytes have been written.
         discard: function that closes the stream of an incomplete output. The default is ``finish``.
-        flush_raw: flush the stream after each write, because other code writes to it as well.
+        flush_raw: True to flush the stream after each write, because other code writes to it as well.
         buffer: maximum number of buffered bytes. The default is :data:`OUTPUT_BUFFER`.
         start: number of bytes in the file when it was opened.
 
@@ -168,7 +168,7 @@ class Output(ClosedOnExit):
     def write_all(self, parts: Iterable[Any]) -> None:
         """Write several bytes-like objects one after another (see :meth:`write`)."""
         if self._is_broken or self._raw is None or process.current is not self._process:
-            self._refuse()
+            self._refuse_write()
         pending = self._pending
         room = self._buffer - len(pending)
         for data in parts:
@@ -193,12 +193,12 @@ class Output(ClosedOnExit):
             ClosedError: the output was opened before the process was forked.
         """
         if self._is_broken or (self._raw is not None and process.current is not self._process):
-            self._refuse()
+            self._refuse_write()
         if self._raw is not None:
             self._send(b"")
 
     def close(self) -> None:
-        """Flush and close. After a call that returned, further calls do nothing.
+        """Flush and close the output. After a call without an error, further calls do nothing.
 
         Raises:
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
@@ -217,7 +217,7 @@ class Output(ClosedOnExit):
             close_raw = self._discard
             try:
                 if self._is_broken:
-                    self._refuse()
+                    self._refuse_write()
                 self._send(b"")
                 close_raw = self._finish
             finally:
@@ -231,7 +231,7 @@ class Output(ClosedOnExit):
                     self._raise_write_error(error)
             self._is_broken = False
         if self._is_broken:
-            self._refuse()
+            self._refuse_write()
 
     def give_up(self) -> None:
         """Break this output because its file was opened for writing again. The file itself is not touched."""
@@ -242,10 +242,10 @@ class Output(ClosedOnExit):
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
 
-    def _refuse(self) -> NoReturn:
-        """Raise the error of a write to an output that is broken, closed or opened in the parent process."""
+    def _refuse_write(self) -> NoReturn:
+        """Raise the error for a write to an output that is broken, is closed, or was opened in the parent process."""
         if self._is_broken:
-            self.entry.refuse()
+            self.entry.raise_error()
         if self._raw is None:
             raise ClosedError("was written to after it was closed: open it again", file=self.name)
         raise ClosedError(
@@ -267,7 +267,7 @@ class Output(ClosedOnExit):
                     while len(view):
                         view = view[self._raw.write(view) :]
                 except BaseException:
-                    self._end_at_line(part, begin)
+                    self._remove_incomplete_line(part, begin)
                     raise
             if self._flush_raw:
                 self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
@@ -276,7 +276,7 @@ class Output(ClosedOnExit):
         self._pending = bytearray()
         self._is_broken = False
 
-    def _end_at_line(self, part: Any, begin: int) -> None:
+    def _remove_incomplete_line(self, part: Any, begin: int) -> None:
         """Remove an incomplete last line of a script file, because a shortened line can point to a wrong object.
 
         Args:
@@ -289,6 +289,7 @@ class Output(ClosedOnExit):
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
     def _raise_write_error(self, error: Exception) -> NoReturn:
+        """Raise a WriteError that names this output, for an error of the system."""
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error
@@ -336,7 +337,7 @@ def open_output(
             )
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
-        claim(output, target.path)
+        claim_file(output, target.path)
         return output
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
@@ -351,7 +352,7 @@ def open_output(
 
     buffer = FILE_BUFFER if raw.seekable() else None
     output = Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
-    claim(output, raw.fileno())
+    claim_file(output, raw.fileno())
     return output
 
 

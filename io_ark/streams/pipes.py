@@ -34,7 +34,7 @@ def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
 
     :data:`COMMANDS_IN_PROCESS` decides which commands can run in this process.
     """
-    return next((done for run in COMMANDS_IN_PROCESS if (done := run(command, spawn)) is not None), None)
+    return next((result for run in COMMANDS_IN_PROCESS if (result := run(command, spawn)) is not None), None)
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:

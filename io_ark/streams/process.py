@@ -20,7 +20,8 @@ current = Process()
 """Identity of this process. Always read it as an attribute of this module, because a fork replaces it."""
 
 
-def _renew() -> None:
+def _renew_identity() -> None:
+    """Give a forked process a new identity."""
     global current
     current = Process()
 
@@ -28,7 +29,7 @@ def _renew() -> None:
 class Deletion:
     """Context for the work of a ``__del__`` method. It logs errors, because Python drops exceptions of ``__del__``.
 
-    ^C is raised again in the main thread after ``__del__`` has returned.
+    A KeyboardInterrupt is raised again in the main thread after ``__del__`` has returned.
     """
 
     def __enter__(self) -> None:
@@ -48,11 +49,11 @@ class Deletion:
 def interrupt_later() -> None:
     """Raise KeyboardInterrupt in the main thread in 50 ms.
 
-    By then, a ``__del__`` method that calls this has returned. Python drops exceptions of ``__del__``.
+    The delay lets a calling ``__del__`` method return first, because Python drops exceptions of ``__del__``.
     """
     timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.daemon = True
     timer.start()
 
 
-os.register_at_fork(after_in_child=_renew)
+os.register_at_fork(after_in_child=_renew_identity)

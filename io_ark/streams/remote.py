@@ -62,6 +62,7 @@ class _Connection:
         self._opened: tuple[object, Any, str] | None = None
 
     def __call__(self) -> tuple[Any, str]:
+        """Return the file system, which is opened once in each process, and the path of the file in it."""
         if self._opened is None or self._opened[0] is not process.current:
             self._opened = process.current, *_open_file_system(self.url, self.access)
         return self._opened[1], self._opened[2]
@@ -97,7 +98,7 @@ def _is_http(url: str) -> bool:
 
 
 async def _create_public_client(**options: Any) -> Any:
-    """Return an HTTP session that connects to public addresses only, even if a server redirects to a private one."""
+    """Return an HTTP session that connects only to public addresses, also if a server redirects to a private one."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
     class Resolver(ThreadedResolver):
@@ -135,6 +136,8 @@ class _Answer(NamedTuple):
 
 
 class _StatusError(Exception):
+    """An HTTP status that is an error, other than a missing file."""
+
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP status {status}")
         self.status = status
@@ -167,7 +170,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
     return f"{etag} {modified}".strip(), is_strong
 
 
-async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
+async def _request_by_http(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
     """Request the bytes ``start`` to ``stop - 1`` by HTTP, of the version ``version`` if this is a strong ETag."""
     import asyncio  # Imported here, because an import at the top delays every program.
 
@@ -206,7 +209,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         return _Answer(data, first, size, *version_of_answer)
 
 
-async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
+async def _request_from_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
     """Request the bytes ``start`` to ``stop - 1`` of an object in S3. The object must have the version ``version``."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
@@ -232,16 +235,16 @@ def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
 
 
 def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request a range of bytes of a file."""
+    """Request the bytes ``start`` to ``stop - 1`` of a file, of the version ``version`` if it is not empty."""
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
-    get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
-    if get is None or (get is _get_s3 and not version):
+    request = {"http": _request_by_http, "https": _request_by_http, "s3": _request_from_s3}.get(protocol)
+    if request is None or (request is _request_from_s3 and not version):
         data = system.cat_file(path, start=start, end=stop)
         # The version is requested after the bytes, so that it also shows a change during the first request.
         return _Answer(data, start, *_request_size_and_version(system, path))
     from fsspec.asyn import sync
 
-    answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
+    answer: _Answer = sync(system.loop, request, system, path, start, stop, version)
     return answer
 
 
@@ -277,7 +280,7 @@ class RemoteFile:
         A file without versions is read as a whole if it is small, and refused otherwise.
         """
 
-        def ask(system: Any, path: str) -> tuple[object, str]:
+        def request_size(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
                 return _request_size_and_version(system, path)
             answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
@@ -285,7 +288,7 @@ class RemoteFile:
                 self._span = 0, answer.data
             return answer.size, answer.version if answer.is_strong else ""
 
-        size, version = self._attempt(ask)
+        size, version = self._call_with_retries(request_size)
         if not isinstance(size, int):
             raise OpenError("the server does not send the size of the file, so parts of it cannot be read: use a "
                             "pipe such as 'curl -s URL |'", file=self.path)  # fmt: skip
@@ -301,7 +304,7 @@ class RemoteFile:
 
         Args:
             offset: offset in bytes.
-            ahead: read ahead, because the bytes after an object will be needed.
+            ahead: True to read ahead, because the bytes after an object will be needed.
 
         Raises:
             OpenError: the offset is beyond the end of the file.
@@ -323,18 +326,18 @@ class RemoteFile:
             return data[offset - begin : end - begin]
         if end <= offset:
             return b""
-        known = data[offset - begin :] if begin <= offset < begin + len(data) else b""
+        buffered = data[offset - begin :] if begin <= offset < begin + len(data) else b""
         self._adapt_read_ahead(offset, begin, begin + len(data))
-        start = offset + len(known)
+        start = offset + len(buffered)
         stop = min(max(end, start + self._ahead), self.size)
-        fresh = self._fetch(start, stop)
-        self._span = offset, known + fresh
+        fetched = self._fetch(start, stop)
+        self._span = offset, buffered + fetched
         return self._span[1][: end - offset]
 
     def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
         """Double the number of bytes to read ahead while reading in order. Reduce it after a jump.
 
-        After a jump, the number is about the size of the last objects.
+        After a jump, the number is about the mean number of bytes that were read between two jumps.
 
         Args:
             offset: offset of the next read.
@@ -343,15 +346,15 @@ class RemoteFile:
         if begin <= offset <= end + self._ahead and end > 0:
             self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)
         else:
-            read = max(end - self._run - self._ahead // 2, _MIN_REQUEST_BYTES)
-            self._typical = (self._typical + min(read, _MAX_REQUEST_BYTES // 8)) // 2
+            bytes_read = max(end - self._run - self._ahead // 2, _MIN_REQUEST_BYTES)
+            self._typical = (self._typical + min(bytes_read, _MAX_REQUEST_BYTES // 8)) // 2
             self._ahead = max(_MIN_REQUEST_BYTES, self._typical)
             self._run = offset
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        """Request the bytes ``start`` to ``stop - 1``, and refuse any other answer and another version of the file."""
+        """Request the bytes ``start`` to ``stop - 1``. Raise OpenError if other bytes arrive or the file changed."""
 
-        def get(system: Any, path: str) -> bytes:
+        def request_bytes(system: Any, path: str) -> bytes:
             answer = _request_range(system, path, start, stop, self._version)
             # An answer to If-Range may omit the version, because it is the requested version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
@@ -369,9 +372,9 @@ class RemoteFile:
                 raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
             return answer.data
 
-        return self._attempt(get, start)
+        return self._call_with_retries(request_bytes, start)
 
-    def _attempt(self, work: Callable[[Any, str], Result], offset: int | None = None) -> Result:
+    def _call_with_retries(self, work: Callable[[Any, str], Result], offset: int | None = None) -> Result:
         """Call ``work`` with the file system and the path, and call it again after temporary errors.
 
         An error after half a minute is final, so that all attempts together take about a minute and a half at most,
@@ -408,6 +411,7 @@ class RemoteFile:
 
 
 def _is_final(error: Exception) -> bool:
+    """Return True for an error that a repeated request would raise again."""
     status = getattr(error, "status", None)
     if isinstance(status, int):
         return 400 <= status < 500 and status not in _TEMPORARY_STATUSES
@@ -415,6 +419,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _describe_error(error: Exception) -> str:
+    """Return the HTTP status of an error, its message on one line, or the name of its type."""
     status = getattr(error, "status", None)
     description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
     name = type(error).__name__  # FSTimeoutError of fsspec has no text.
@@ -427,7 +432,7 @@ class RemoteSource(FileSource):
     Args:
         file: the file.
         offset: offset of the first byte to read.
-        ahead: read ahead, because the bytes after an object will be needed.
+        ahead: True to read ahead, because the bytes after an object will be needed.
     """
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
@@ -441,17 +446,17 @@ class RemoteSource(FileSource):
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])
         data = memoryview(self._file.read(needed, offset))
-        done = len(data)
-        views[0][:done] = data
-        if done == needed and len(views) > 1:  # Copy the bytes after the array if they have been read ahead.
+        filled = len(data)
+        views[0][:filled] = data
+        if filled == needed and len(views) > 1:  # Copy the bytes after the array if they have been read ahead.
             begin, span = self._file._span
-            at = offset + done - begin
-            tail = span[at : at + len(views[1])] if at >= 0 else b""
+            position = offset + filled - begin
+            tail = span[position : position + len(views[1])] if position >= 0 else b""
             views[1][: len(tail)] = tail
-            done += len(tail)
-        return done
+            filled += len(tail)
+        return filled
 
-    def remaining(self) -> int:
+    def count_remaining(self) -> int:
         return max(0, self._size - self._base - self._at)
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
@@ -488,23 +493,24 @@ class Upload:
             raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
     def write(self, data: Any) -> int:
-        """Write bytes. They are collected and sent in large parts."""
-        return self._run(lambda: int(self._file.write(bytes(data))))
+        """Write bytes, which are collected and sent in large parts. Return the number of bytes."""
+        return self._convert_errors(lambda: int(self._file.write(bytes(data))))
 
     def close(self) -> None:
         """Do nothing, because a forked process that only inherited the upload must not complete the file."""
 
     def discard(self) -> None:
         """Cancel the upload, so that nothing appears at the URL."""
-        self._run(self._file.discard)
+        self._convert_errors(self._file.discard)
         with contextlib.suppress(AttributeError):
             self._file.closed = True  # s3fs leaves the file open, and its finalizer would print an error.
 
     def finish(self) -> None:
         """Send the last bytes and complete the file."""
-        self._run(self._file.close)
+        self._convert_errors(self._file.close)
 
-    def _run(self, work: Callable[[], Result]) -> Result:
+    def _convert_errors(self, work: Callable[[], Result]) -> Result:
+        """Call ``work``. Raise a WriteError that names the URL for any exception."""
         try:
             return work()
         except Exception as error:

@@ -79,13 +79,13 @@ class Source:
         """Raise a :class:`FormatError` with the name of this source and an offset (default: the next byte)."""
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
-    def remaining(self) -> int | None:
+    def count_remaining(self) -> int | None:
         """Return the number of bytes left at this moment, or None if it is unknown, as for a pipe."""
         return None
 
     def has_bytes(self, count: int) -> bool:
         """Return True if ``count`` more bytes are certainly available. The answer for a pipe is always False."""
-        remaining = self.remaining()
+        remaining = self.count_remaining()
         return remaining is not None and remaining >= count
 
     def peek(self, count: int) -> bytes:
@@ -99,7 +99,7 @@ class Source:
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
-        """Return the window, and where its unread bytes begin and end. Both are equal only at the end of the source.
+        """Return the window, and the positions of its first unread byte and its end, which are equal only at the end.
 
         A regular file is read ahead by about ``count`` bytes. A stream waits for one byte only.
         """
@@ -165,7 +165,7 @@ class Source:
             at, self._at = self._at, self._at + size
             return np.frombuffer(self._window, element_type, count, at).copy() if count else np.empty(0, element_type)
         self.check(size)
-        if self.remaining() is None and size > buffered + FIRST_CHUNK:
+        if self.count_remaining() is None and size > buffered + FIRST_CHUNK:
             return np.frombuffer(self._read_chunks(size), element_type)  # Writable, as a view of a bytearray.
         array = np.empty(count, element_type)
         target = array.view(np.uint8).data
@@ -185,13 +185,13 @@ class Source:
             self._at += count
             return
         self.check(count)
-        left = count
-        while left > 0:
+        skipped = 0
+        while skipped < count:
             if self._at == self._end and not self._fill(1):
-                self._raise_truncated(count, count - left)
-            step = min(left, self._end - self._at)
+                self._raise_truncated(count, skipped)
+            step = min(count - skipped, self._end - self._at)
             self._at += step
-            left -= step
+            skipped += step
 
     def read_rest(self, limit: int = sys.maxsize) -> bytes:
         """Read all bytes up to the end of the source.
@@ -209,7 +209,7 @@ class Source:
         return b"".join(pieces)
 
     def read_some(self, limit: int) -> bytes:
-        """Read up to ``limit`` bytes; wait for one byte, but not for more. Return b"" at the end."""
+        """Read up to ``limit`` bytes. Wait for one byte, but not for more bytes. Return b"" at the end."""
         if self._at == self._end:
             self._fill(1)
         at = self._at
@@ -226,10 +226,11 @@ class Source:
         while piece := self.read_some(LARGE_WINDOW):
             pieces.append(piece)
             unbroken = 0 if b"\n" in piece else unbroken + len(piece)
-            self._check_line(unbroken)
+            self._check_line_length(unbroken)
         return b"".join(pieces)
 
-    def _check_line(self, length: int) -> None:
+    def _check_line_length(self, length: int) -> None:
+        """Raise FormatError if a line, or its part so far, has more than 64 MiB."""
         if length > MAX_LINE_BYTES:
             self.fail(f"no line break in {MAX_LINE_BYTES >> 20} MiB: check that the file is a text file")
 
@@ -248,12 +249,12 @@ class Source:
                 yield [b"".join(unfinished), *lines]
                 unfinished = [last]
             elif len(unfinished) * LARGE_WINDOW > MAX_LINE_BYTES:
-                self._check_line(sum(map(len, unfinished)))
+                self._check_line_length(sum(map(len, unfinished)))
         if any(unfinished):
             yield [b"".join(unfinished)]
 
     def read_line(self) -> bytes:
-        r"""Read the bytes before the next ``\n`` and skip the ``\n``. The last line may lack one."""
+        r"""Read the bytes before the next ``\n``, or before the end of the source, and skip the ``\n``."""
         line = self.read_until(b"\n")
         self._at += self._at < self._end
         return line
@@ -328,23 +329,24 @@ class Source:
         """
         if count < 0:
             self.fail(f"invalid size: {count} bytes; the file is damaged, or has another kind of object")
-        remaining = self.remaining()
+        remaining = self.count_remaining()
         if remaining is not None and count > remaining:
             self._raise_truncated(count, remaining)
 
-    def _raise_truncated(self, size: int, present: int) -> NoReturn:
+    def _raise_truncated(self, size: int, available: int) -> NoReturn:
+        """Raise TruncatedError because only ``available`` of ``size`` bytes can be read."""
         raise TruncatedError(
-            f"ends too early: expected {size} more bytes, but only {present} are available",
+            f"ends too early: expected {size} more bytes, but only {available} are available",
             file=self.name,
             offset=self.tell(),
         )
 
     def _fill(self, count: int) -> bool:
-        """Fill the window with at least ``count`` unread bytes if the source has them. Return False at the end."""
+        """Fill the window with at least ``count`` unread bytes, or fewer at the end. Return False if none is left."""
         return self._at < self._end
 
     def _read_past_window(self, target: memoryview, size: int) -> None:
-        """Fill ``target`` with the bytes after the window. Errors name ``size``, the size of the whole object."""
+        """Fill ``target`` with the bytes after the window. Errors contain ``size``, the size of the object in bytes."""
         self._raise_truncated(size, size - len(target))
 
     def _read_chunks(self, size: int) -> bytearray:
@@ -386,7 +388,7 @@ class BytesSource(Source):
             self._at = self._end
             raise OpenError(f"the offset {offset} is outside the {self._end} bytes: correct the offset", file=name)
 
-    def remaining(self) -> int:
+    def count_remaining(self) -> int:
         return self._end - self._at
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
@@ -412,7 +414,8 @@ class MapSource(BytesSource):
         super().__init__(buffer, offset, name)
         self._map_again = map_again
 
-    def remaining(self) -> int:
+    def count_remaining(self) -> int:
+        """Map the file again, because its size may have changed, and return the number of bytes left."""
         self._window = memoryview(self._map_again())
         self._end = len(self._window)
         return self._end - self._at
@@ -422,7 +425,7 @@ class MapSource(BytesSource):
             super().check(count)
 
     def _fill(self, count: int) -> bool:
-        return self.remaining() > 0
+        return self.count_remaining() > 0
 
 
 class StreamSource(Source):
@@ -439,7 +442,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read some bytes of the stream, and return their number, 0 at the end. Errors name the ``offset``."""
+        """Read bytes of the stream into ``target``. Return their number, 0 at the end. Errors name ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
@@ -454,13 +457,13 @@ class StreamSource(Source):
         # because bytes that go through the window are copied twice.
         view = memoryview(bytearray(max(count, self._step)))
         self._step = min(2 * self._step, LARGE_WINDOW)
-        got = 0
-        while len(unread) + got < count or got == 0:
-            more = self._readinto(view[got:], self._base + len(unread) + got)
-            if more == 0:
+        filled = 0
+        while len(unread) + filled < count or filled == 0:
+            received = self._readinto(view[filled:], self._base + len(unread) + filled)
+            if received == 0:
                 break
-            got += more
-        self._window = unread + view[:got]
+            filled += received
+        self._window = unread + view[:filled]
         self._at = 0
         self._end = len(self._window)
         return self._end > 0
@@ -472,11 +475,11 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
         filled = 0
         while filled < len(target):
-            more = self._readinto(target[filled:], self._base)
-            if more == 0:
+            received = self._readinto(target[filled:], self._base)
+            if received == 0:
                 self._raise_truncated(size, size - len(target) + filled)
-            self._base += more
-            filled += more
+            self._base += received
+            filled += received
 
 
 class FileSource(StreamSource):
@@ -488,7 +491,7 @@ class FileSource(StreamSource):
         size: size of the file in bytes.
         name: name for error messages.
         owner: object that closes the descriptor when it is deleted.
-        ahead: read bytes after an object in the same call, because the next object is likely to be read as well.
+        ahead: True to read bytes after an object in the same call, because the next object is probably needed, too.
     """
 
     _first = HEADER_WINDOW  # Bytes to read after a jump. A small object that exceeds them makes them SMALL_WINDOW.
@@ -534,7 +537,7 @@ class FileSource(StreamSource):
         """Read ``size`` bytes at an offset of the file without moving.
 
         Raises:
-            TruncatedError: the file ends before the last of these bytes.
+            TruncatedError: the file has fewer bytes after the offset.
         """
         data = self._pread(size, offset)
         if len(data) < size:
@@ -543,12 +546,13 @@ class FileSource(StreamSource):
         return data
 
     def _pread(self, size: int, offset: int) -> bytes:
+        """Read up to ``size`` bytes of the file from an offset on."""
         try:
             return pread(self._descriptor, size, offset)
         except OSError as error:
             raise OpenError(f"cannot be read: {error.strerror}", file=self.name, offset=offset) from error
 
-    def remaining(self) -> int:
+    def count_remaining(self) -> int:
         self._size = os.fstat(self._descriptor).st_size
         return max(0, self._size - self._base - self._at)
 
@@ -580,10 +584,10 @@ class FileSource(StreamSource):
         size = max(count, min(self._step, self._size - start), SMALL_WINDOW)
         self._step = min(2 * self._step, LARGE_WINDOW)
         while len(window) < count:
-            more = self._pread(size - len(window), start + len(window))
-            if not more:
+            data = self._pread(size - len(window), start + len(window))
+            if not data:
                 break
-            window = window + more if window else more
+            window = window + data if window else data
         self._window = window
         self._base = start
         self._at = 0
@@ -629,20 +633,21 @@ class FileSource(StreamSource):
         # The same call reads TAIL_BYTES after the array, which usually hold the next key and header.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)
-        got = self._preadv(targets, start)
-        while got < size:
-            more = self._preadv((array.view(np.uint8)[got:], *targets[1:]), start + got)
-            if more == 0:
-                self._raise_truncated(size, got)
-            got += more
+        filled = self._preadv(targets, start)
+        while filled < size:
+            received = self._preadv((array.view(np.uint8)[filled:], *targets[1:]), start + filled)
+            if received == 0:
+                self._raise_truncated(size, filled)
+            filled += received
         self._base = start + size
-        self._window = window = bytes(tail if got - size == len(tail) else tail[: got - size])
+        self._window = window = bytes(tail if filled - size == len(tail) else tail[: filled - size])
         self._at = 0
         self._end = len(window)
         self._step = SMALL_WINDOW
         return array
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
+        """Fill buffers with the bytes of the file from an offset on, and return the number of bytes read."""
         try:
             return preadv(self._descriptor, targets, offset)
         except OSError as error:

@@ -23,22 +23,23 @@ def can_run_commands() -> bool:
 
 
 def _pread(descriptor: int, size: int, offset: int) -> bytes:
+    """Read up to ``size`` bytes from an offset on."""
     with _seeking:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
 
 
 def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
-    """Fill buffers one after another with the bytes from an offset on, and return the number of bytes."""
-    done = 0
+    """Fill buffers one after another with the bytes from an offset on, and return the number of bytes read."""
+    filled = 0
     for target in targets:
         view = memoryview(target).cast("B")
-        data = pread(descriptor, len(view), offset + done)
+        data = pread(descriptor, len(view), offset + filled)
         view[: len(data)] = data
-        done += len(data)
+        filled += len(data)
         if len(data) < len(view):
             break
-    return done
+    return filled
 
 
 # Windows has no pread. Its replacement seeks, so threads that share a descriptor take turns.

@@ -51,12 +51,12 @@ def is_replaceable(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def resolve_place(path: Path, *, follow: bool = False) -> Path:
-    """Return the path that a temporary file is renamed to, with all links in its folder's path resolved.
+def resolve_target(path: Path, *, follow: bool = False) -> Path:
+    """Return the path to which a temporary file for ``path`` is renamed, with all links in the folder's path resolved.
 
     Args:
         path: the file to be written.
-        follow: if ``path`` is a link, replace its target. By default the link itself is replaced.
+        follow: True to replace the target of ``path`` if it is a link. By default, the link itself is replaced.
     """
     path = Path(os.path.abspath(path))
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
@@ -65,10 +65,10 @@ def resolve_place(path: Path, *, follow: bool = False) -> Path:
 def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
     """Return the path of a temporary file of this process beside the file that it will replace.
 
-    For the arguments, see :func:`resolve_place`.
+    For the arguments, see :func:`resolve_target`.
     """
-    place = resolve_place(path, follow=follow)
-    return place.with_name(f"{place.name}{TEMPORARY}{identify_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
+    target = resolve_target(path, follow=follow)
+    return target.with_name(f"{target.name}{TEMPORARY}{identify_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def identify_machine() -> str:
@@ -80,19 +80,21 @@ def identify_machine() -> str:
 
 
 def remove_unfinished(path: Path, *, own: bool = False) -> int:
-    """Remove the temporary files of ``path`` that dead processes have left, and return the number of removed names.
+    """Remove the temporary files of ``path`` that ended processes have left, and return the number of removed names.
 
     Args:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
-        own: also remove the temporary files of this process.
+        own: True to remove the temporary files of this process as well.
     """
     return sum(map(_remove_abandoned, list_unfinished(path, own=own)))
 
 
 def list_unfinished(path: Path, *, own: bool = False) -> list[Path]:
-    """Return the temporary files that :func:`remove_unfinished` removes."""
-    places = {resolve_place(path), resolve_place(path, follow=True)}
-    return [left for place in places for left in _list_abandoned(place.parent, place.name + TEMPORARY, own)]
+    """Return the temporary files that :func:`remove_unfinished` with the same arguments removes."""
+    targets = {resolve_target(path), resolve_target(path, follow=True)}
+    return [
+        temporary for target in targets for temporary in _list_abandoned(target.parent, target.name + TEMPORARY, own)
+    ]
 
 
 def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
@@ -102,8 +104,8 @@ def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> i
 
     Args:
         directory: the directory, which may be missing.
-        start: only remove files whose names begin with this string.
-        own: also remove the temporary files of this process.
+        start: string with which the names of the removed files begin.
+        own: True to remove the temporary files of this process as well.
     """
     return sum(map(_remove_abandoned, _list_abandoned(directory, start, own)))
 
@@ -117,16 +119,16 @@ def _list_abandoned(directory: Path, start: str, own: bool) -> list[Path]:
 
 
 def _remove_abandoned(path: Path) -> bool:
-    """Remove an abandoned temporary file, or give a replaced folder its name back."""
-    return _restore(path) or remove_files(path)
+    """Remove an abandoned temporary file, or give a replaced folder its name back. Return True on success."""
+    return _restore_folder(path) or remove_files(path)
 
 
-def _restore(path: Path) -> bool:
+def _restore_folder(path: Path) -> bool:
     """Give a replaced folder its name back and return True. Return False for other paths, or if the name is taken."""
-    place = path.with_name(path.name.rpartition(TEMPORARY)[0])
-    if not path.name.endswith(REPLACED) or os.path.lexists(place):
+    target = path.with_name(path.name.rpartition(TEMPORARY)[0])
+    if not path.name.endswith(REPLACED) or os.path.lexists(target):
         return False
-    os.rename(path, place)
+    os.rename(path, target)
     return True
 
 
@@ -163,7 +165,7 @@ def _is_abandoned(temporary: Path, own: bool) -> bool:
 
 
 def _is_running(pid: int) -> bool:
-    """Return True if a process of this machine is running."""
+    """Return True if a process with the id ``pid`` is running on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -190,50 +192,50 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
     Args:
         temporary: the temporary file.
         path: file to replace.
-        follow: if ``path`` is a link, replace its target. By default the link itself is replaced.
+        follow: True to replace the target of ``path`` if it is a link. By default, the link itself is replaced.
     """
-    place = resolve_place(path, follow=follow)
-    os.replace(temporary, place)
-    synchronize(place.parent)
+    target = resolve_target(path, follow=follow)
+    os.replace(temporary, target)
+    synchronize(target.parent)
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which the ``with`` block fills with files. It then replaces ``folder``.
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, to which the ``with`` block writes files. The folder then replaces ``folder``.
 
     An old folder may contain only files that the new folder has as well, so that no other file is removed.
 
     Raises:
-        OtherFileError: the old folder contains a folder or any other file. It is left unchanged.
+        OtherFileError: the old folder contains a folder or another file. The old folder is left unchanged.
         NotADirectoryError: ``folder`` is not a folder.
         OSError: ``folder`` is the root directory or the working directory.
     """
-    place = resolve_place(folder, follow=True)
-    if not place.name or (place.exists() and place.samefile(os.curdir)):
+    target = resolve_target(folder, follow=True)
+    if not target.name or (target.exists() and target.samefile(os.curdir)):
         reason = "the root directory and the working directory cannot be replaced: choose another folder"
         raise OSError(errno.EBUSY, reason, str(folder))
-    if place.exists() and not place.is_dir():
+    if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = choose_temporary_name(place)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = choose_temporary_name(target)
     old = new.with_name(new.name + REPLACED)
     new.mkdir()
     try:
         yield new
-        if place.exists():
-            if other := find_first_other(place, {path.name for path in new.iterdir()}):
+        if target.exists():
+            if other := find_first_other_entry(target, {path.name for path in new.iterdir()}):
                 raise OtherFileError(other)
-            os.rename(place, old)
-        os.rename(new, place)
-        synchronize(place.parent)
+            os.rename(target, old)
+        os.rename(new, target)
+        synchronize(target.parent)
     finally:
         if new.exists():
             remove_files(new)
         if old.exists():
-            _restore(old) or remove_files(old)
+            _restore_folder(old) or remove_files(old)
 
 
-def find_first_other(folder: Path, names: set[str]) -> Path | None:
+def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
     """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]

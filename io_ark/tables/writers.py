@@ -11,7 +11,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block, PackedBlock, pack_arrays, script_lines
+from io_ark.blocks import ArrayBlock, Block, PackedBlock, format_script_lines, pack_arrays
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, SpecifierError, WriteError
@@ -77,7 +77,7 @@ class ArchiveTarget:
         """Write an entry. The first chunk is the key and a space, the other chunks are the object."""
         entry = self.entry
         if entry.broken:
-            entry.refuse()
+            entry.raise_error()
         entry.broken = True  # Not `with entry`, which takes 10% of the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
@@ -101,7 +101,7 @@ class ArchiveTarget:
         with self.entry:
             self.archive.write_all(parts)
             if self.script is not None:
-                self.script.write_all((script_lines(block.keys, offsets, self._location[:-1]).data,))
+                self.script.write_all((format_script_lines(block.keys, offsets, self._location[:-1]).data,))
             if self._table.flush:
                 self.flush()
         return True
@@ -168,7 +168,7 @@ class ScriptTarget:
                 file=self._table.script,
             )
         if self.entry.broken:
-            self.entry.refuse()
+            self.entry.raise_error()
         output = open_output(wxfilename, access=self._access)
         with self.entry, output:
             output.write_all(chunks[1:])
@@ -183,7 +183,7 @@ class ScriptTarget:
     def close(self) -> None:
         """Raise an error if an object was not written. The output of every object is closed already."""
         if self.entry.broken:
-            self.entry.refuse()
+            self.entry.raise_error()
 
 
 class Writer(ClosedOnExit, Generic[Value]):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from io_ark.blocks import script_lines
+from io_ark.blocks import format_script_lines
 from io_ark.codecs import number_lines
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
@@ -172,7 +172,7 @@ class ArchiveWriter:
         self._files[name].write(packed.data.data)
         self._verifications[name].follow()
         path = os.fsencode(self.layout.get_archive(self.shard, entry.name))
-        self._files[_name_table(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, path).data)
+        self._files[_name_table(SCRIPT, entry.name)].write(format_script_lines(packed.keys, offsets, path).data)
         if entry.name == self.trial.framed:
             self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
             self.empty += int((entry.frames == 0).sum())

@@ -179,7 +179,7 @@ def select_implementation(plan: Plan) -> ModuleType:
     """
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
-    NATIVE.say_missing()
+    NATIVE.warn_if_missing()
     return steps
 
 

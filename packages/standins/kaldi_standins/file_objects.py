@@ -16,7 +16,7 @@ from io_ark.specifier import decode_file_name, is_url, parse_rxfilename, parse_w
 from io_ark.streams.access import Access
 from io_ark.streams.files import describe_error
 from io_ark.streams.input import Input, open_input
-from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, open_output
+from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim_file, open_output
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from io_ark.tables import keys
 
@@ -36,7 +36,7 @@ _broken: WeakSet[Any] = WeakSet()
 def check_whole(stream: Any) -> None:
     """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
     if stream in _broken:
-        WholeWrites(name_of_stream(stream), broken=True).refuse()
+        WholeWrites(name_of_stream(stream), broken=True).raise_error()
 
 
 def mark_broken(stream: Any) -> None:
@@ -197,7 +197,7 @@ def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
         file = _OutputFile(_open(target.path, "ab" if append else "wb", 0))
-        claim(file, file.fileno())
+        claim_file(file, file.fileno())
         return file
     return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 

@@ -15,7 +15,7 @@ import io_ark
 import kaldi_compat.native
 from io_ark.codecs.text_parse import read_rows
 from io_ark.native import NATIVE, library, signatures
-from io_ark.native.library import load
+from io_ark.native.library import load_library
 from tests.support.processes import python
 
 # In a process of its own, since libraries are loaded once.
@@ -40,7 +40,7 @@ def test_a_library_that_was_built_is_used(package: signatures.Signatures) -> Non
 
 
 def test_missing_library_is_no_error(tmp_path: Path) -> None:
-    found = load(str(tmp_path), 1)
+    found = load_library(str(tmp_path), 1)
     assert not found
     assert found.reason.endswith("_native.so was not built: the package was installed without C")
 
@@ -68,7 +68,7 @@ def test_a_missing_library_is_said_once_when_features_are_computed() -> None:
 
 def test_broken_library_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "_native.so").write_bytes(b"not a library")
-    found = load(str(tmp_path), 1)
+    found = load_library(str(tmp_path), 1)
     assert not found
     assert "cannot be loaded" in found.reason and "cannot be loaded" in caplog.text
 
@@ -92,7 +92,7 @@ def test_library_from_other_sources_is_not_used_and_a_warning_says_so_once(
     (tmp_path / "old.c").write_text(source)
     library_path = str(tmp_path / "_native.so")
     subprocess.run([COMPILER, "-shared", "-fPIC", str(tmp_path / "old.c"), "-o", library_path], check=True)
-    found = [load(str(tmp_path), 1) for _ in range(2)]
+    found = [load_library(str(tmp_path), 1) for _ in range(2)]
     assert not found[0] and f"{library_path} {reason}" in found[0].reason
     assert [record.message for record in caplog.records] == [
         f"{found[0].reason}. Until then, NumPy computes the same numbers more slowly."

@@ -55,15 +55,24 @@ __all__ += table_types.__all__
 
 
 def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> bytes:
-    """Read a blob, or a range of bytes such as ``blobs.ark:20[0:9]``, which includes both ends. -1 is the last byte.
+    """Read a blob, or a range of its bytes.
 
     Args:
-        rxfilename: location of the blob, such as ``blobs.ark:20``.
+        rxfilename: location of the blob, such as ``blobs.ark:20``. A range such as ``[0:9]`` at the end selects bytes,
+            counted from 0, with both ends. A last byte of -1 is the end of the blob.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
     Raises:
-        TableError: the object cannot be opened or read, or has no such bytes.
+        TableError: the object cannot be opened or read, or the range is outside the blob.
+
+    >>> import tempfile
+    >>> from kaldi_standins.kaldi_native_io import BlobWriter, read_blob
+    >>> folder = tempfile.mkdtemp()
+    >>> with BlobWriter(f"ark:{folder}/blobs.ark") as writer:
+    ...     writer["utt1"] = b"bytes"
+    >>> read_blob(f"{folder}/blobs.ark:5[0:2]")
+    b'byt'
     """
     with as_table_error():
         name, bracket, part = rxfilename.removesuffix("]").rpartition("[")

@@ -24,10 +24,10 @@ class BlobCodec(Codec[bytes]):
         return bytes(source.read(self._read_size(source, binary)))
 
     def read_slice(self, source: Source, first: int, last: int) -> bytes:
-        """Read the bytes from ``first`` to ``last`` inclusive. ``last`` may be -1 for the last byte.
+        """Read the bytes ``first`` to ``last`` of a blob, both included and counted from 0. -1 is the last byte.
 
         Raises:
-            RangeError: the blob has no such bytes.
+            RangeError: the range is outside the blob.
         """
         size = self._read_size(source, read_marker(source))
         end = size - 1 if last == -1 else last

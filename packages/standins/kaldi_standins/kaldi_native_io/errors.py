@@ -10,7 +10,7 @@ class TableError(ArkError, RuntimeError):
 
 
 def to_table_error(error: ArkError, key: str | None = None) -> TableError:
-    """Convert an error of io_ark. ``key`` is added if the error has no key."""
+    """Convert an error of io_ark to a :class:`TableError`. ``key`` is added if the error has no key."""
     return TableError(error.message, file=error.file, offset=error.offset, key=error.key or key)
 
 

@@ -27,44 +27,44 @@ Array = npt.NDArray[Any]
 
 
 def to_list(values: Array) -> list[int]:
-    """Convert a vector of integers to a list."""
+    """Convert a vector of integers to a list of int."""
     numbers: list[int] = values.tolist()
     return numbers
 
 
 def to_lists(vectors: list[Array]) -> list[list[int]]:
-    """Convert vectors of integers to lists."""
+    """Convert a list of vectors of integers to a list of lists."""
     return [vector.tolist() for vector in vectors]
 
 
 def to_pairs(values: Array) -> list[tuple[Any, ...]]:
-    """Convert an array of shape (pairs, 2) to pairs."""
+    """Convert an array of shape (pairs, 2) to a list of tuples."""
     return [tuple(pair) for pair in values.tolist()]
 
 
-def to_htk(value: HtkFeatures) -> tuple[Array, HtkHeader]:
-    """Convert HTK features to an array (frames, dim) and a header."""
+def split_htk_features(value: HtkFeatures) -> tuple[Array, HtkHeader]:
+    """Split HTK features into an array (frames, columns), float32, and a header."""
     frames, columns = value.features.shape
     return value.features, HtkHeader(frames, value.sample_period, 4 * columns, value.parameter_kind)
 
 
-def from_htk(value: tuple[Array, HtkHeader]) -> HtkFeatures:
-    """Convert an array (frames, dim) and a header to HTK features."""
+def join_htk_features(value: tuple[Array, HtkHeader]) -> HtkFeatures:
+    """Join an array (frames, columns), float32, and a header to HTK features."""
     features, header = value
     return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
 
 
 def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
-    """Return a function that checks the type and the number of dimensions of an array, and returns the array."""
+    """Return a function that converts a value to an array, and raises FormatError for a wrong dtype or ``ndim``."""
 
-    def check(value: Any) -> Array:
+    def check_array(value: Any) -> Array:
         array = as_array(value)
         if array.dtype != dtype or array.ndim != ndim:
             raise FormatError(f"needs an array of {np.dtype(dtype)} with {ndim} dimension{'s' * (ndim > 1)}, not of "
                               f"{array.dtype} with {array.ndim}: convert the array, or use another writer")  # fmt: skip
         return array
 
-    return check
+    return check_array
 
 
 float_vector = _make_array_check(np.float32, 1)
@@ -112,7 +112,13 @@ ROWS = (
     Row("DoubleVector", "double-vector", "float64 array of shape (size,)", write=double_vector),
     Row("FloatMatrix", "matrix", "float32 array of shape (rows, columns)", write=float_matrix),
     Row("DoubleMatrix", "double-matrix", "float64 array of shape (rows, columns)", write=double_matrix),
-    Row("HtkMatrix", "htk", "pair of a float32 array and an :class:`HtkHeader`", read=to_htk, write=from_htk),
+    Row(
+        "HtkMatrix",
+        "htk",
+        "pair of a float32 array and an :class:`HtkHeader`",
+        read=split_htk_features,
+        write=join_htk_features,
+    ),
     Row("Posterior", "posterior", "list (frames) of lists of pairs of int and float"),
     Row("GaussPost", "gauss-posterior", "list (frames) of lists of pairs of int and float32 array"),
     Row("MatrixShape", InfoCodec("matrix"), ":class:`MatrixShape`", read=MatrixShape.from_array, is_written=False),

@@ -15,7 +15,7 @@ from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, Seque
 
 
 def describe_classes(row: Row) -> dict[str, tuple[type, str]]:
-    """Map the name of every class of a kind of table to its base class and docstring."""
+    """Map the name of each reader and writer class for a kind of table to its base class and docstring."""
     classes: dict[str, tuple[type, str]] = {
         f"Sequential{row.name}Reader": (SequentialTableReader, f"Reads a table of values of type {row.value}."),
         f"RandomAccess{row.name}Reader": (RandomAccessTableReader, f"Looks up a table of values of type {row.value}."),
@@ -25,14 +25,15 @@ def describe_classes(row: Row) -> dict[str, tuple[type, str]]:
     return classes
 
 
-def _make_class(name: str, base: type, text: str, row: Row) -> type:
+def _make_class(name: str, base: type, docstring: str, row: Row) -> type:
+    """Create a class of readers or writers for a kind of table."""
     convert = row.write if base is TableWriter else row.read
     body: dict[str, Any] = {"_kind": row.kind, "_convert": staticmethod(convert)}
-    return type(name, (base,), {"__doc__": text, "__module__": __name__, **body})
+    return type(name, (base,), {"__doc__": docstring, "__module__": __name__, **body})
 
 
 def make_reading_function(row: Row) -> Callable[..., Any]:
-    """Return a function that reads one value of a kind of object."""
+    """Return the function, named ``row.function``, that reads one value of a kind of object from an rxfilename."""
 
     def read(rxfilename: str, *, pipes: bool = True, network: bool = True) -> Any:
         with as_table_error():
@@ -42,7 +43,7 @@ def make_reading_function(row: Row) -> Callable[..., Any]:
     read.__doc__ = f"""Read a value of type {row.value}.
 
     Args:
-        rxfilename: the place of the object.
+        rxfilename: location of the object, such as ``a.ark:123``.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -52,7 +53,7 @@ def make_reading_function(row: Row) -> Callable[..., Any]:
     return read
 
 
-_CLASSES = {name: _make_class(name, *made, row) for row in ROWS for name, made in describe_classes(row).items()}
+_CLASSES = {name: _make_class(name, *base, row) for row in ROWS for name, base in describe_classes(row).items()}
 _FUNCTIONS = {row.function: make_reading_function(row) for row in ROWS if row.function}
 globals().update(_CLASSES | _FUNCTIONS)
 __all__ = sorted([*_CLASSES, *_FUNCTIONS, CompressedMatrixWriter.__name__])

@@ -104,7 +104,7 @@ class SequentialTableReader(Table):
         self._value = []
 
     def next(self) -> None:
-        """Go to the next entry."""
+        """Go to the next entry. Raise TableError if there is no current entry, or the next entry cannot be read."""
         self._get_entry()
         self._value = []
         try:
@@ -128,6 +128,7 @@ class SequentialTableReader(Table):
         super().close()
 
     def _check_open(self) -> None:
+        """Raise TableError if the reader is closed."""
         if self._table is None:
             raise TableError("the reader is closed: open a table with open()")
 
@@ -177,6 +178,7 @@ class RandomAccessTableReader(Table):
             raise to_table_error(error) from error
 
     def _get_table(self) -> Any:
+        """Return the table. Raise ClosedError if the reader is closed."""
         if self._table is None:
             raise ClosedError("the reader is closed: open a table with open()")
         return self._table
@@ -228,11 +230,12 @@ class TableWriter(Table):
         self.write(key, value)
 
     def flush(self) -> None:
-        """Pass all buffered entries to the operating system."""
+        """Pass all buffered entries to the operating system. Raise TableError if the writer is closed or fails."""
         with as_table_error():
             self._get_table(None).flush()
 
     def _get_table(self, key: str | None) -> Any:
+        """Return the table. Raise ClosedError, with the key to be written, if the writer is closed."""
         if self._table is None:
             raise ClosedError("the writer is closed: open a table with open()", key=key)
         return self._table

@@ -67,10 +67,10 @@ class _Array:
 
     @classmethod
     def read(cls: type[Self], rxfilename: str, *, pipes: bool = True, network: bool = True) -> Self:
-        """Read the object of an rxfilename, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
+        """Read a matrix or vector.
 
         Args:
-            rxfilename: the place of the object.
+            rxfilename: location of the object, such as ``feats.ark:123``. A range such as ``[0:9]`` selects a part.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 
@@ -87,11 +87,11 @@ class _Array:
         return result
 
     def write(self, wxfilename: str, binary: bool, *, pipes: bool = True, network: bool = True) -> None:
-        """Write the object as a single file, in binary or in text.
+        """Write the matrix or vector to a single file, without a key.
 
         Args:
-            wxfilename: the file.
-            binary: True for binary, False for text.
+            wxfilename: path of the file, ``-`` for standard output, or a command that starts with ``|``.
+            binary: True for Kaldi's binary format, False for text.
             pipes: False to refuse commands.
             network: False to refuse URLs.
 
@@ -102,6 +102,7 @@ class _Array:
             save(wxfilename, self._values, kind=self._codec, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
+        """Return the values in Kaldi's text format."""
         buffer = io.BytesIO()
         self._codec.write(buffer, self._values, binary=False)
         return buffer.getvalue().decode("ascii")
@@ -217,9 +218,9 @@ class MatrixShape:
         return cls(int(rows), int(columns))
 
 
-def _compute_duration(samples: int, frequency: float) -> float:
-    """Return a duration in seconds, rounded as in Kaldi and kaldi_native_io, because users derive times from it."""
-    return float(np.float32(samples) / np.float32(frequency))
+def _compute_duration(sample_count: int, sampling_rate: float) -> float:
+    """Return a duration in seconds, rounded to float32 as in Kaldi, because users compute times from it."""
+    return float(np.float32(sample_count) / np.float32(sampling_rate))
 
 
 class WaveData:
@@ -264,7 +265,10 @@ class WaveData:
 
 
 class WaveInfo:
-    """Fields of the header of a wave file. ``sample_count`` is -1 if the header lacks it, as for audio from a pipe."""
+    """Fields of the header of a wave file. Headers of audio from a pipe may lack the number of samples.
+
+    ``header`` is the header that io_ark has read. None for a header of zeros.
+    """
 
     def __init__(self, header: _Header | None = None) -> None:
         self._header = _Header(0.0, 0, 0, False, 0) if header is None else header
@@ -281,7 +285,7 @@ class WaveInfo:
 
     @property
     def sample_count(self) -> int:
-        """Number of samples per channel."""
+        """Number of samples per channel, or -1 if the header lacks it."""
         count = self._header.sample_count
         return -1 if count is None else count
 

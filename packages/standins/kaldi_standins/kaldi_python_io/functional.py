@@ -19,18 +19,31 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
     """Read a matrix (rows, columns), such as CMVN statistics: float64 for a matrix in double precision, else float32.
 
     Args:
-        file: the file, optionally followed by an offset or a range, or a command with ``|``.
+        file: path, with an optional offset or range (``a.ark:123[0:9]``), or a command that ends in ``|``.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened, or does not hold a matrix.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_standins.kaldi_python_io.functional import read_kaldi_mat
+    >>> io_ark.save(name := tempfile.mkdtemp() + "/stats", np.ones((2, 41)))
+    >>> read_kaldi_mat(name).shape
+    (2, 41)
     """
     matrix: Array = read_from(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
     return matrix
 
 
 def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
-    """Read the float vector (size,) of a file. See :func:`read_kaldi_mat` for the arguments, type and errors."""
+    """Read the float vector (size,) of a file. See :func:`read_kaldi_mat` for the arguments, type and errors.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> from kaldi_standins.kaldi_python_io.functional import read_kaldi_vec
+    >>> io_ark.save(name := tempfile.mkdtemp() + "/mean", np.ones(3))
+    >>> read_kaldi_vec(name)
+    array([1., 1., 1.])
+    """
     vector: Array = read_from(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
     return vector

@@ -60,12 +60,18 @@ def parse_scps(
         value_processor: function that converts the value of a line. The value is a string if ``num_tokens`` is 2 or the
             line ends in the word ``|``, otherwise a list of strings.
         num_tokens: number of words of a line, including the key. A number below 2 allows any number of words.
-        restrict: refuse lines that have only a key.
+        restrict: True to refuse lines that have only a key.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be read, a line has a wrong number of words, or a key occurs twice.
+
+    >>> import pathlib, tempfile
+    >>> from kaldi_standins.kaldi_python_io.inst import parse_scps
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "utt2dur")
+    >>> path.write_text("utt1 2.5\\n") and parse_scps(path, float)
+    {'utt1': 2.5}
     """
     script = Script.open(scp_path, Access(pipes, network), empty=True)
     script.check_unique()
@@ -76,7 +82,7 @@ def parse_scps(
 
 
 def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
-    """Return the value of a line of the file ``name``, whose ``words`` follow the key: see :func:`parse_scps`."""
+    """Return the value of a line of the file ``name`` from the ``words`` after its key (see :func:`parse_scps`)."""
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
@@ -90,7 +96,7 @@ def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restric
 class Reader:
     """Base class of readers by key. Looks up the lines that :func:`parse_scps` reads, by key or by number.
 
-    Subclasses override ``_load``, which returns the value of a key.
+    The arguments are those of :func:`parse_scps`. Subclasses override ``_load``, which returns the value of a key.
 
     Attributes:
         index_dict: maps keys to the processed values of their lines.
@@ -115,6 +121,7 @@ class Reader:
             yield key, self._load(key)
 
     def __getitem__(self, index: int | str) -> Any:
+        """Return the value of a key, or of the line with a number, counted from 0. Other indices raise IndexError."""
         if type(index) not in (int, str):
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
@@ -136,7 +143,7 @@ class ScriptReader(Reader):
         network: False to refuse URLs.
 
     Raises:
-        ArkError: the script file cannot be read or has a key twice, or an object cannot be read.
+        ArkError: the script file cannot be read or repeats a key, or an object cannot be read.
     """
 
     _kind: Codec[Any] = _FLOATS
@@ -145,7 +152,7 @@ class ScriptReader(Reader):
         access = Access(pipes, network)
         script = Script.open(ark_scp, access)
         script.check_unique()
-        self.index_dict = {key: _split_offset(place) for key, place in script.lines()}
+        self.index_dict = {key: _split_offset(location) for key, location in script.lines()}
         self.index_keys = list(self.index_dict)
         self._loader = Loader(self._kind, access)
 
@@ -154,9 +161,10 @@ class ScriptReader(Reader):
         return self._loader.load_value(key, path if offset is None else f"{path}:{offset}")
 
 
-def _split_offset(place: str) -> tuple[str, int | None]:
-    path, _, offset = place.rpartition(":")
-    return (path, int(offset)) if path and offset.isascii() and offset.isdecimal() else (place, None)
+def _split_offset(location: str) -> tuple[str, int | None]:
+    """Split a location such as ``a.ark:123`` into a path and an offset in bytes, or None without an offset."""
+    path, _, offset = location.rpartition(":")
+    return (path, int(offset)) if path and offset.isascii() and offset.isdecimal() else (location, None)
 
 
 class AlignScriptReader(ScriptReader):
@@ -267,14 +275,14 @@ class Writer:
         """Close the files."""
         with contextlib.ExitStack() as stack:
             for file in filter(None, (self.scp_file, self.ark_file)):
-                stack.callback(_close, file)
+                stack.callback(_close_file, file)
 
     def write(self, key: str, value: Any) -> None:
         """Write one entry. Subclasses override this method."""
         raise NotImplementedError
 
 
-def _close(file: Any) -> None:
+def _close_file(file: Any) -> None:
     """Close a file, and convert an OSError to WriteError."""
     try:
         file.close()

@@ -34,6 +34,7 @@ class FloatCodec(Codec[Any]):
 
 
 def _to_lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
+    """Return the nonzero elements of each row as pairs (column, (value,))."""
     return [
         [(index, (value,)) for index, value in zip(row.indices.tolist(), row.values.tolist(), strict=True)]
         for row in matrix.rows
@@ -52,6 +53,7 @@ class ExampleCodec(Codec[list[dict[str, Any]]]):
 
 
 def _to_array(features: Any) -> Any:
+    """Convert the features of a training example to an array, or a sparse matrix to lists (see :func:`_to_lists`)."""
     if isinstance(features, SparseMatrix):
         return _to_lists(features)
     return features if isinstance(features, np.ndarray) else features.to_array()

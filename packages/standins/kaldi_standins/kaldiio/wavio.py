@@ -115,7 +115,7 @@ def read_audio(source: Source) -> Audio:
     if coding == _PCM and 0 < bits <= 16:
         return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
     size = int.from_bytes(source.peek(8)[4:], "little")
-    remaining = source.remaining()
+    remaining = source.count_remaining()
     is_known = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
     return decode_audio(source.read(size + 8) if is_known else source.read_rest(), source)
 

@@ -73,20 +73,38 @@ read_object = read_matrix_or_vector
 
 
 def load_segments(path: str | PathLike[str]) -> list[tuple[str, str, float, float]]:
-    """Return the lines of a segments file: segment, recording, start and end in seconds.
+    """Return the lines of a segments file: segment, recording, start time and end time in seconds.
+
+    An end time of -1 means the end of the recording.
 
     Raises:
         ArkError: the file cannot be read, or is not a segments file.
+
+    >>> import pathlib, tempfile
+    >>> from kaldi_standins.omniio.kaldi import load_segments
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "segments")
+    >>> path.write_text("utt1 call1 0.5 2\\n") and load_segments(path)
+    [('utt1', 'call1', 0.5, 2.0)]
     """
     segments: Mapping[str, Any] = data_dir.load_segments(path)
     return [(key, segment.recording, segment.start, segment.end) for key, segment in segments.items()]
 
 
 def slice_segment(value: Any, start: float, end: float) -> Any:
-    """Cut audio ``(rate, samples)`` from ``start`` to ``end`` in seconds. A negative ``end`` is the end of the audio.
+    """Cut a segment out of audio. Return the rate, and a view of the samples from ``start`` to ``end`` in seconds.
+
+    Args:
+        value: audio as a pair (rate in Hz, samples). The first axis of the samples is time.
+        start: start time in seconds.
+        end: end time in seconds. A negative time means the end of the audio.
 
     Raises:
         FormatError: the value is not audio.
+
+    >>> import numpy as np
+    >>> from kaldi_standins.omniio.kaldi import slice_segment
+    >>> slice_segment((10, np.arange(20)), 0.5, 1.0)
+    (10, array([5, 6, 7, 8, 9]))
     """
     if not is_audio(value):
         raise FormatError(
@@ -97,8 +115,9 @@ def slice_segment(value: Any, start: float, end: float) -> Any:
 
 
 def parse_extended_filename(name: Any) -> tuple[Any, int | None]:
-    """Split ``feats.ark:123`` into a name and an offset. The offset is None for a name without an offset.
+    """Split a name such as ``feats.ark:123`` into a name and an offset in bytes, or None for a name without an offset.
 
+    >>> from kaldi_standins.omniio.kaldi import parse_extended_filename
     >>> parse_extended_filename("feats.ark:123"), parse_extended_filename("cat a |")
     (('feats.ark', 123), ('cat a |', None))
     """
@@ -112,6 +131,7 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
     Raises:
         SpecifierError: the string is not an rspecifier.
 
+    >>> from kaldi_standins.omniio.kaldi import parse_rspecifier
     >>> parse_rspecifier("scp,p:feats.scp")
     ('scp', 'feats.scp')
     """
@@ -123,11 +143,12 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
 
 
 def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:
-    """Return the files to write under the keys "ark" and "scp". The options "t" and "f" are keys with the value None.
+    """Return the files to write under the keys "ark" and "scp". Options, "t" and "f", are keys with the value None.
 
     Raises:
         SpecifierError: the string is not a wspecifier, or names no archive.
 
+    >>> from kaldi_standins.omniio.kaldi import parse_wspecifier
     >>> parse_wspecifier("ark,t,scp:a.ark,a.scp")
     {'ark': 'a.ark', 'scp': 'a.scp', 't': None}
     """
