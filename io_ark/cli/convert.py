@@ -237,7 +237,7 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
             if not table.binary:
                 _check_text_numbers(array, key)
             if writer is None:
-                trial[key] = value
+                trial[key] = value  # Raises an error for a value that the table cannot store.
                 writer = open_writer()
             writer[key] = value
 

@@ -131,6 +131,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
     else:
 
         def select_lines(lines: Iterable[tuple[str, str] | ArkError]) -> Iterator[tuple[str, str]]:
+            """Yield the lines with ``key``. Collect the errors of invalid lines."""
             for line in lines:
                 if isinstance(line, ArkError):
                     errors.append(line)

@@ -548,6 +548,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 @write_atomically
 @contextlib.contextmanager
 def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a CSV file (see :func:`write_csv`)."""
     with write_csv(path) as put:
         yield put
 

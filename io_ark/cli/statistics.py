@@ -73,7 +73,7 @@ class Moments:
     """Statistics of the finite values of each of ``column_count`` columns, and counts of NaN and infinities."""
 
     def __init__(self, column_count: int) -> None:
-        self.count = np.zeros(column_count)
+        self.count = np.zeros(column_count)  # Numbers of finite values.
         self.mean = np.zeros(column_count)
         self.squares = np.zeros(column_count)  # Sums of squared deviations from the means.
         self.nan = np.zeros(column_count, np.int64)

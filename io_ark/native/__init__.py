@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def library() -> Library:
-    """Return the C library of ``io_ark``. It is false (``bool``) if it cannot be used, for the reason in ``reason``."""
-    from io_ark.native import NATIVE
+    """Return the C library of ``io_ark``. It is false if it cannot be used. Its ``reason`` says why."""
+    from io_ark.native import NATIVE  # Calls __getattr__ at first.
 
     return NATIVE.library()
 

@@ -251,9 +251,7 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
 
-    Args:
-        url: the URL.
-        access: permission to open URLs.
+    ``access`` is the permission to open the URL.
 
     Attributes:
         path: the URL.
@@ -281,6 +279,7 @@ class RemoteFile:
         """
 
         def request_size(system: Any, path: str) -> tuple[object, str]:
+            """Return the size and the version that the server sends. With HTTP, keep the first bytes."""
             if not _is_http(self.path):
                 return _request_size_and_version(system, path)
             answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
@@ -355,6 +354,7 @@ class RemoteFile:
         """Request the bytes ``start`` to ``stop - 1``. Raise OpenError if other bytes arrive or the file changed."""
 
         def request_bytes(system: Any, path: str) -> bytes:
+            """Request the bytes once, and check the answer. Raise ConnectionError if it is incomplete."""
             answer = _request_range(system, path, start, stop, self._version)
             # An answer to If-Range may omit the version, because it is the requested version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
@@ -443,6 +443,7 @@ class RemoteSource(FileSource):
         return self._file.read(size, offset)
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
+        """Fill the first buffer. Copy into a second buffer only bytes that have been read ahead."""
         views = [memoryview(target).cast("B") for target in targets]
         needed = len(views[0])
         data = memoryview(self._file.read(needed, offset))
@@ -472,12 +473,7 @@ class RemoteSource(FileSource):
 
 
 class Upload:
-    """A file that is being uploaded to a URL. It appears at the URL when it is complete.
-
-    Args:
-        url: the URL.
-        access: permission to open URLs.
-    """
+    """A file that is being uploaded to a URL, if ``access`` permits it. It appears at the URL when it is complete."""
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)

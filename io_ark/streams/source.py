@@ -343,7 +343,7 @@ class Source:
 
     def _fill(self, count: int) -> bool:
         """Fill the window with at least ``count`` unread bytes, or fewer at the end. Return False if none is left."""
-        return self._at < self._end
+        return self._at < self._end  # The window of this class already has all bytes.
 
     def _read_past_window(self, target: memoryview, size: int) -> None:
         """Fill ``target`` with the bytes after the window. Errors contain ``size``, the size of the object in bytes."""
@@ -370,11 +370,6 @@ class BytesSource(Source):
         buffer: object with the buffer protocol that contains the bytes.
         offset: offset of the first byte to read.
         name: name for error messages.
-
-    >>> from io_ark.streams.source import BytesSource
-    >>> source = BytesSource(b"utt1 word\\n")
-    >>> source.read_token(), source.tell()
-    (b'utt1', 4)
     """
 
     small = 0
@@ -422,7 +417,7 @@ class MapSource(BytesSource):
 
     def check(self, count: int) -> None:
         if not 0 <= count <= self._end - self._at:
-            super().check(count)
+            super().check(count)  # The file may have grown.
 
     def _fill(self, count: int) -> bool:
         return self.count_remaining() > 0
@@ -561,7 +556,7 @@ class FileSource(StreamSource):
 
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
-            super().check(count)
+            super().check(count)  # The file may have grown.
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
         if self._end - self._at < count // 2:  # Filling the window after every read would be slow, so half is enough.
@@ -569,6 +564,7 @@ class FileSource(StreamSource):
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
+        """Skip bytes without reading them."""
         if 0 <= count <= self._end - self._at:
             self._at += count
             return
@@ -595,6 +591,7 @@ class FileSource(StreamSource):
         return self._end > 0
 
     def take(self, count: int) -> tuple[Any, int]:
+        """Consume bytes. If the window lacks them, read a new window, with bytes ahead if objects follow each other."""
         at = self._at
         if not 0 <= count <= self._end - at:
             # The part in the window is read again, which is faster than joining two parts.

@@ -256,7 +256,7 @@ class WaveData:
 
     @classmethod
     def from_wave(cls, wave: Wave) -> WaveData:
-        """Convert a :class:`io_ark.Wave` to this class."""
+        """Convert a :class:`io_ark.Wave`, whose samples have the shape (channels, samples), to this class."""
         return cls(wave.sample_frequency, wave.samples)
 
     def to_wave(self) -> Wave:
@@ -301,7 +301,7 @@ class WaveInfo:
 
     @property
     def data_bytes(self) -> int:
-        """Size of all samples in bytes."""
+        """Size of all samples in bytes. It is negative if the header lacks the number of samples."""
         return self.sample_count * self.block_align
 
     @property

@@ -26,7 +26,7 @@ class FloatCodec(Codec[Any]):
         self._name: Literal["matrix", "vector", ""] = kind
 
     def read(self, source: Source) -> Any:
-        head = source.peek(5)
+        head = source.peek(5)  # The binary marker of two bytes, and a token such as "FV " (vector) or "FM " (matrix).
         if head[:4] == BINARY_MARKER + b"SM" and self._name != "vector":
             return _to_lists(codec("sparse-matrix").read(source))
         is_vector = head[3:4] == b"V" if head[:2] == BINARY_MARKER else detect_kind(source)[0] == "vector"
