@@ -49,7 +49,7 @@ def load(
     Args:
         rxfilename: location of the object: a file (``mean.vec``), a file and an offset in bytes (``feats.ark:123``), a
             URL, ``-`` for standard input, or a command that ends in ``|``. A range in brackets (``a.ark:123[0:9]``)
-            selects a part of the object, with both ends. A path object is a plain file name.
+            selects a part of the object, both ends included. A path object is a plain file name.
         kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. If None, the kind is
             detected from the data.
         pipes: False to refuse commands.
@@ -170,7 +170,7 @@ def load_scp(
     Args:
         rxfilename: location of the script file, as for :func:`load`.
         kind: kind of the objects, such as "matrix". If None, the kind of each object is detected.
-        mmap: map archives into memory, and return read-only views of the archives where the layout allows.
+        mmap: True to map archives into memory, and return read-only views of the archives where the layout allows.
         max_open_files: maximum number of archives kept open.
         pipes: False to refuse commands.
         network: False to refuse URLs.

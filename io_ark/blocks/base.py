@@ -85,7 +85,7 @@ class Block:
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
-        """Split the block before the entries with the indices ``bounds``, which start with 0 and end with the count."""
+        """Yield blocks of the entries ``bounds[i]`` to ``bounds[i + 1] - 1``. The bounds increase from 0 to the count."""
         if len(bounds) <= 2:
             yield self
             return
@@ -98,8 +98,8 @@ class Block:
     def map(self, function: Callable[[str, Any], Any]) -> Block:
         """Return a block of the results of ``function(key, value)`` with the same keys.
 
-        Small float arrays of one type become an :class:`ArrayBlock`, other results an
-        :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are dropped.
+        Small arrays of one type become an :class:`ArrayBlock`, and other results an :class:`ObjectBlock`. Entries for
+        which the function raises :class:`Skip` are dropped.
 
         Raises:
             MapError: the function failed. The error holds the results of the entries before the failure.

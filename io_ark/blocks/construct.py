@@ -33,7 +33,7 @@ def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Join the entries of blocks. The result has the class of blocks of one class and dtype, else ObjectBlock."""
+    """Join blocks. Blocks of one class and dtype become a block of this class, other blocks an :class:`ObjectBlock`."""
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first

@@ -122,7 +122,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _suggest_word(word: str, known: Sequence[str]) -> str:
-    """Return a question for the end of an error message, with the known word most like ``word``, or "" if none is."""
+    """Return text such as ``: did you mean ls?`` for an error, or "" if no word of ``known`` is like ``word``."""
     matches = get_close_matches(word, known, 1)
     return f": did you mean {matches[0]}?" if matches else ""
 

@@ -101,7 +101,7 @@ def check_table(
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return a line about the keys that each table lacks. If none is missing, compare the order of the keys instead."""
+    """Return a line for each of two tables that lacks keys of the other, or a line if only the order differs."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]

@@ -213,7 +213,7 @@ def _make_wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
-    """Yield a function that writes an entry. It opens the table for the first entry that the table can store.
+    """Yield a function that writes an entry. The function opens the table for the first entry that fits into it.
 
     An archive and its script file are emptied when they are opened, so entries that all fail must not open them.
     The script file of ``scp:`` is only read, and is opened first, because its errors are not errors of an entry.

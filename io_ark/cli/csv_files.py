@@ -166,7 +166,7 @@ def _check_array(array: Array, key: str) -> None:
 
 
 def _name_columns(array: Array) -> list[Any]:
-    """Return the first line of a CSV file that can store the array."""
+    """Return the column names of a CSV file that can store the array, such as utterance, frame, 0 and 1."""
     if array.ndim == 0:
         return [KEY, VALUE]
     return [KEY, *([FRAME] if array.ndim == 2 else []), *range(array.shape[-1])]

@@ -171,7 +171,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects. The difference is infinite if the shapes, rates or words differ.
+    """Compare two objects with the same key. The difference is infinite if the shapes, rates or words differ.
 
     The result lists at most ``worst`` frames, which have the largest differences.
     """
@@ -218,7 +218,7 @@ def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
 
 
 def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names, such as ``.means``, and values of all numbers, arrays and words at any depth of an object."""
+    """Yield the names, such as ``.means``, and values of all numbers, arrays, words and lengths in a nested object."""
     waiting = [("", value)]
     while waiting:
         name, part = waiting.pop()

@@ -431,7 +431,7 @@ class _FileForHdf5(io.FileIO):
         return self._keep_error(super().truncate, size)
 
     def _keep_error(self, function: Callable[[Any], int], argument: Any) -> int:
-        """Call a function. If it raises an OSError, store the error and return 0, also for all later calls."""
+        """Call a function and return its result. After the first OSError, which is stored, return 0 without a call."""
         try:
             return function(argument) if self.error is None else 0
         except OSError as error:

@@ -155,7 +155,7 @@ def remove_arrays(storage: Path, folders: Iterable[Path], kept_manifest: Path) -
 
 
 def _is_added(temporary: Path) -> bool:
-    """Return True if :func:`move_arrays` moved the array ``temporary``, which was not in the storage before."""
+    """Return True if :func:`move_arrays` moved the file ``temporary`` of an array that the storage did not have."""
     return not (temporary.exists() or temporary.with_suffix(_FOUND).exists())
 
 

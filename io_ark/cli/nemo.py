@@ -30,13 +30,13 @@ MAX_OVERSHOOT = 0.5
 
 
 def refuse_source(source: str, target: str) -> None:
-    """Refuse a ``target`` that is a recording or a file of the data directory ``source``. Manifests may be replaced."""
+    """Raise SpecifierError if ``target`` is a recording or a file, except a manifest, of the directory ``source``."""
     files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
     refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
 
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | ArkError]]:
-    """Iterate over the utterances of a data directory and the JSON objects of the manifest.
+    """Yield the key of each utterance of a data directory, and the JSON object that describes it in the manifest.
 
     An utterance without a readable recording, or without a transcript in ``text``, yields an error instead of an
     object.

@@ -46,7 +46,7 @@ class Statistics:
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add_rows(rows)
 
     def to_json_object(self) -> dict[str, Any]:
-        """Return the statistics as a dictionary for JSON, with arrays."""
+        """Return the statistics as a dictionary, whose arrays :func:`print_json` converts."""
         return {
             "entries": self.entries,
             "unreadable": self.failed,

@@ -72,12 +72,12 @@ class _Pointer:
 
 @functools.cache
 def _create_pointer_type(base: str) -> type[_Pointer]:
-    """Return the argument type for pointers to ``base``, such as "float". Its arrays have the same type of numbers."""
+    """Return the argument type for pointers to ``base``, such as "float". It accepts arrays of this type."""
     return type(f"PointerTo_{base}", (_Pointer,), {"dtype": np.dtype(_DTYPES[base]) if base in _DTYPES else None})
 
 
 def _make_interruptible(function: Any) -> Any:
-    """Return a function that calls a C function, and raises KeyboardInterrupt where ctypes raises an ArgumentError."""
+    """Wrap a C function so that ^C raises KeyboardInterrupt. In ``from_param``, ctypes raises ArgumentError instead."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -184,7 +184,7 @@ class Signatures:
 
         def add_twin(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
             @functools.wraps(plain)
-            def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:
                     if (result := in_c(*args, **kwargs)) is not NotImplemented:
                         return result
@@ -192,7 +192,7 @@ class Signatures:
                     self.warn_if_missing()
                 return plain(*args, **kwargs)
 
-            return function
+            return call
 
         return add_twin
 

@@ -138,7 +138,7 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
     Args:
         path: path or URL.
         access: permission to open URLs.
-        mmap: map a local file into memory. This has no effect on URLs.
+        mmap: True to map a local file into memory. This has no effect on URLs.
 
     Raises:
         OpenError: the file cannot be opened.
@@ -158,7 +158,7 @@ class OpenFiles:
 
     Args:
         limit: maximum number of files that the cache keeps open.
-        mmap: map local files into memory.
+        mmap: True to map local files into memory.
         access: permission to open URLs. By default, URLs at public addresses are allowed.
 
     Attributes:

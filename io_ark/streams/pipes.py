@@ -76,7 +76,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
 
 def wait_for(process: int) -> int:
-    """Wait for a command and return its exit status, or the negative number of the signal that ended it.
+    """Wait for the command with the process id ``process``. Return its exit status, or minus the signal that ended it.
 
     After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. A command that
     is still running then counts as interrupted.

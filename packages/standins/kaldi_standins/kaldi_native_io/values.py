@@ -247,7 +247,7 @@ class WaveData:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, in float32."""
+        """Duration in seconds, rounded to float32."""
         return _compute_duration(self._data.shape[1], self._frequency)
 
     def __str__(self) -> str:
@@ -291,7 +291,7 @@ class WaveInfo:
 
     @property
     def duration(self) -> float:
-        """Duration in seconds, in float32."""
+        """Duration in seconds, rounded to float32."""
         return _compute_duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
 
     @property

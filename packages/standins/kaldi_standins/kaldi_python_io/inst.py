@@ -53,7 +53,7 @@ def parse_scps(
     pipes: bool = True,
     network: bool = True,
 ) -> dict[str, Any]:
-    """Read a file of lines with a key and values, such as ``wav.scp``, ``utt2dur`` or ``text``.
+    """Read lines with a key and values, such as ``utt2dur`` or ``text``, as a dictionary from keys to processed values.
 
     Args:
         scp_path: the file, ``-``, or a command with ``|``.
@@ -65,7 +65,7 @@ def parse_scps(
         network: False to refuse URLs.
 
     Raises:
-        ArkError: the file cannot be read, a line has a wrong number of words, or a key occurs twice.
+        ArkError: the file cannot be read, a line has a wrong number of words, or a key is repeated.
 
     >>> import pathlib, tempfile
     >>> from kaldi_standins.kaldi_python_io.inst import parse_scps
@@ -121,7 +121,7 @@ class Reader:
             yield key, self._load(key)
 
     def __getitem__(self, index: int | str) -> Any:
-        """Return the value of a key, or of the line with a number, counted from 0. Other indices raise IndexError."""
+        """Return the value of a key, or of the line with a number, counted from 0. Raise KeyError if it does not exist."""
         if type(index) not in (int, str):
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
