@@ -13,7 +13,7 @@ _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 @contextlib.contextmanager
 def delay_signals() -> Iterator[None]:
-    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Only the main thread can do so."""
+    """Delay SIGINT (^C), SIGTERM and SIGHUP until the ``with`` statement ends. Do nothing in other threads."""
     delayed: list[int] = []
     handlers: dict[int, Any] = {}
     try:

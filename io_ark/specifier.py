@@ -121,7 +121,7 @@ class FileName(str):
 
 
 def decode_file_name(file: str | PathLike[str]) -> str:
-    """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed."""
+    """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed for offsets or commands."""
     return file if isinstance(file, str) else FileName(os.fsdecode(file))
 
 

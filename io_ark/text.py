@@ -61,8 +61,8 @@ def quote_value(value: object) -> str:
 
 def shorten(text: str) -> str:
     """Replace the middle of a string with an ellipsis if the string has more than 1,900 characters."""
-    half = _MAX_MESSAGE_CHARACTERS // 2
-    return text if len(text) <= 2 * half else f"{text[:half]} ... {text[-half:]}"
+    half_length = _MAX_MESSAGE_CHARACTERS // 2
+    return text if len(text) <= 2 * half_length else f"{text[:half_length]} ... {text[-half_length:]}"
 
 
 def escape_controls(text: str) -> str:

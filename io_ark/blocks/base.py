@@ -85,7 +85,7 @@ class Block:
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
-        """Yield blocks of the entries ``bounds[i]`` to ``bounds[i + 1] - 1``. The bounds increase from 0 to the count."""
+        """Yield blocks of the entries ``bounds[i]`` to ``bounds[i + 1] - 1``. The bounds go from 0 to ``len(self)``."""
         if len(bounds) <= 2:
             yield self
             return

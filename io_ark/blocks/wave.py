@@ -100,7 +100,7 @@ class WaveBlock(Block):
         samples = wave.samples
         return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0
 
-    def durations(self) -> npt.NDArray[np.float64]:
+    def compute_durations(self) -> npt.NDArray[np.float64]:
         """Return the duration of each entry in seconds, shape (entries,), rounded to float32 as in Kaldi."""
         return (self.lengths.astype(np.float32) / self.rates.astype(np.float32)).astype(np.float64)
 

@@ -30,7 +30,7 @@ _NUMBERS: dict[str, Any] = {
 _DTYPES = {"float": "f4", "double": "f8", "int": "i4"} | {
     f"{sign}int{bits}_t": f"{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (16, 32, 64)
 }
-_at: Any = ctypes.c_char.from_buffer
+_from_buffer: Any = ctypes.c_char.from_buffer
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_at(array))  # This takes a quarter of the time of the next line.
+        return ctypes.addressof(_from_buffer(array))  # This takes a quarter of the time of the next line.
     return array.ctypes.data
 
 
@@ -62,7 +62,7 @@ class _Pointer:
             return ctypes.c_void_p(value)
         if cls.dtype is None or value.dtype == cls.dtype:
             try:
-                return ctypes.byref(_at(value))  # This fails unless the array is contiguous and writable.
+                return ctypes.byref(_from_buffer(value))  # This fails unless the array is contiguous and writable.
             except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)

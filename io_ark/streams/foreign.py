@@ -72,7 +72,7 @@ def refuse_foreign_file(source: Source, expected: Expected) -> None:
 
 
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file are those of another program's format.
+    r"""Raise :class:`FormatError`, with advice, if the first bytes of a file show the format of another program.
 
     As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
 

@@ -23,7 +23,7 @@ from io_ark.streams.system import pread, preadv
 
 HEADER_WINDOW = 512  # Bytes to read after a jump if a large array, which is read separately, is likely.
 SMALL_WINDOW = 4096  # Bytes to read first if small objects are likely.
-LARGE_WINDOW = 1 << 18  # Maximum bytes of a read while a text or many small objects are read in order.
+LARGE_WINDOW = 1 << 18  # Maximum bytes of a read while text or many small objects are read in order.
 # Bytes after a large array that the same call reads. They usually hold the key and header of the next array, which
 # saves a call.
 TAIL_BYTES = 128

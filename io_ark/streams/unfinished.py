@@ -56,7 +56,7 @@ def resolve_target(path: Path, *, follow: bool = False) -> Path:
 
     Args:
         path: the file to be written.
-        follow: True to replace the target of ``path`` if it is a link. By default, the link itself is replaced.
+        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
     """
     path = Path(os.path.abspath(path))
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
@@ -192,7 +192,7 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
     Args:
         temporary: the temporary file.
         path: file to replace.
-        follow: True to replace the target of ``path`` if it is a link. By default, the link itself is replaced.
+        follow: True to replace the file to which a link leads. By default, the link itself is replaced.
     """
     target = resolve_target(path, follow=follow)
     os.replace(temporary, target)
@@ -236,7 +236,7 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 
 
 def find_first_other_entry(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
+    """Return the first entry, by name, of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     other_entries = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return other_entries[0] if other_entries else None

@@ -32,7 +32,7 @@ def list_waves(block: Block) -> list[Wave]:
 def compute_durations(block: Block) -> npt.NDArray[np.float64]:
     """Compute the duration of each entry's audio in seconds, (entries,), in single precision as in Kaldi."""
     if isinstance(block, WaveBlock):
-        return block.durations()
+        return block.compute_durations()
     return np.array([compute_duration(wave.samples.shape[1], wave.sample_frequency) for wave in list_waves(block)])
 
 

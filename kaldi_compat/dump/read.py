@@ -196,7 +196,7 @@ class TaskReader:
                 memory.size = self._bytes_at_once
             self._of_thread.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
         block = self._of_thread.loader.load(lines, first)
-        if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():
+        if not isinstance(block, WaveBlock) or (block.compute_durations() > self.options.max_duration).any():
             return None
         return block
 

@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
 
     def measure_block(block: Block) -> Block:
         if isinstance(block, WaveBlock):
-            numbers = block.durations().astype(np.float32)
+            numbers = block.compute_durations().astype(np.float32)
             durations.extend(numbers.tolist())
             return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
         seconds = block.map(measure)

@@ -96,7 +96,7 @@ def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restric
 class Reader:
     """Base class of readers by key. Looks up the lines that :func:`parse_scps` reads, by key or by number.
 
-    The arguments are those of :func:`parse_scps`. Subclasses override ``_load``, which returns the value of a key.
+    It takes the arguments of :func:`parse_scps`. Subclasses override ``_load``, which returns the value of a key.
 
     Attributes:
         index_dict: maps keys to the processed values of their lines.
@@ -121,7 +121,7 @@ class Reader:
             yield key, self._load(key)
 
     def __getitem__(self, index: int | str) -> Any:
-        """Return the value of a key, or of the line with a number, counted from 0. Raise KeyError if it does not exist."""
+        """Return the value of a key, or of the line with a number, counted from 0. Raise KeyError if there is none."""
         if type(index) not in (int, str):
             raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
