@@ -96,7 +96,7 @@ class WaveBlock(Block):
 
     @staticmethod
     def can_hold(wave: Wave) -> bool:
-        """Return True if a WaveBlock can hold this audio: one channel, with an integer sampling rate."""
+        """Return True if a WaveBlock can hold this audio: one channel of int16, with an integer sampling rate."""
         samples = wave.samples
         return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0
 

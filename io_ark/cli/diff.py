@@ -179,14 +179,14 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
     if isinstance(one, Wave) and isinstance(other, Wave):
         if one.sample_frequency != other.sample_frequency:
             return _make_infinite_difference(key, f"{kinds[0]} and {kinds[1]}")
-        one, other = one.samples.T, other.samples.T
+        one, other = one.samples.T, other.samples.T  # One row for each sampling time, which counts as a frame.
     first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
-    a, b = first.numbers, second.numbers
-    if a is None or b is None:
+    numbers, other_numbers = first.numbers, second.numbers
+    if numbers is None or other_numbers is None:
         return _compare_parts(key, one, other, worst)
-    if a.shape != b.shape:
+    if numbers.shape != other_numbers.shape:
         return _make_infinite_difference(key, f"shape {format_shape(first)} and {format_shape(second)}")
-    return _compare_numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
+    return _compare_numbers(key, numbers.astype(np.float64), other_numbers.astype(np.float64), worst)
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:

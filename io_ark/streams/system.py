@@ -23,7 +23,7 @@ def can_run_commands() -> bool:
 
 
 def _pread(descriptor: int, size: int, offset: int) -> bytes:
-    """Read up to ``size`` bytes from an offset on."""
+    """Read up to ``size`` bytes from an offset on, like ``os.pread``."""
     with _seeking:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
