@@ -49,7 +49,7 @@ class Window(NamedTuple):
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:
-        """Return a view of the bytes as an array."""
+        """Return a view of the bytes to scan as an array of shape (bytes,)."""
         return np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
 
 
@@ -78,7 +78,7 @@ class Scan(Protocol):
         """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
 
     def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        """Read some or all of the objects at known places of a window. Return None if no object can be read.
+        """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
 
         Args:
             window: the bytes.
@@ -96,7 +96,7 @@ class _Numbers(NamedTuple):
     lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of all objects as an array of this type, shape (numbers,)."""
+        """Return a view of the numbers of all objects as an array of type ``dtype``, shape (numbers,)."""
         return self.values.view(dtype)
 
     def get_lengths(self) -> Integers:
@@ -125,7 +125,7 @@ class KindScan:
 
     def scan_entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
-        scanned = self._call(window, keys, None)
+        scanned = self._scan_window(window, keys, None)
         if scanned is None:
             return None
         ends = self._ends[: len(scanned.shapes)].copy()
@@ -134,7 +134,7 @@ class KindScan:
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
     def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        scanned = self._call(window, None, np.ascontiguousarray(places[:MAX_ENTRIES, 0]))
+        scanned = self._scan_window(window, None, np.ascontiguousarray(places[:MAX_ENTRIES, 0]))
         if scanned is None:
             return None
         count = len(scanned.shapes)
@@ -143,7 +143,7 @@ class KindScan:
     def scan_line(self, line: bytes) -> Any:
         """Return the object in a line of text, or None if the line does not have the layout that Kaldi writes."""
         size = len(line) + 1
-        scanned = self._call(
+        scanned = self._scan_window(
             Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MAX_BYTES_PER_CHARACTER * size
         )
         if scanned is None or self._ends[0] != size:
@@ -151,16 +151,16 @@ class KindScan:
         block = self._make_block(b"\n", scanned, np.empty(0, np.uint8), self._ends[:1].copy()).block
         return next(iter(block.entries()))[1]
 
-    def _call(
+    def _scan_window(
         self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
     ) -> _Numbers | None:
         """Scan a window in C. Return None if no object was read.
 
         Args:
             window: the bytes.
-            keys: receives the keys of entries; None for objects without keys.
-            places: offsets of objects; None if the window starts with an entry.
-            room: maximum bytes of the numbers; None for the size of the window.
+            keys: buffer that receives the keys of entries. None for objects without keys.
+            places: offsets of objects, shape (objects,). None if the window starts with an entry.
+            room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
         largest = len(data) if self.of_any_size else window.largest
@@ -185,7 +185,14 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
-        """Return a block of scanned numbers. ``data`` and ``ends`` are the bytes of the entries and the end of each."""
+        """Return a block of scanned numbers.
+
+        Args:
+            keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
+            scanned: result of the scan.
+            data: bytes of the entries, or no bytes if the objects have no keys.
+            ends: end of each entry or object in the window.
+        """
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
@@ -198,19 +205,22 @@ class KindScan:
             )
             block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
-            values_of = _VALUES[self._kind]
-            block = ObjectBlock(keys, lambda: values_of(scanned), len(ends), data, ends)
+            convert = _VALUES[self._kind]
+            block = ObjectBlock(keys, lambda: convert(scanned), len(ends), data, ends)
         return Scanned(block, int(ends[-1]))
 
 
 def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -> bool:
-    """Return True if the first object is binary and in double precision. Without ``places``, a key precedes it."""
+    """Return True if the first object in ``data`` is in binary and double precision.
+
+    The first object is at ``places[0]``. If ``places`` is None, it follows the first space.
+    """
     start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if places is None else int(places[0])
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
 def make_scan(kind: str) -> KindScan | None:
-    """Return the scan of a kind of object, or None without the C library."""
+    """Return a reader of blocks of objects of a kind, or None without the C library."""
     return KindScan(kind) if NATIVE.in_use else None
 
 
@@ -257,15 +267,15 @@ _ARRAYS: dict[str, tuple[type, int]] = {
 }
 
 
-def _cut(items: Any, lengths: Integers) -> list[Any]:
-    """Cut a list or an array into parts. ``lengths`` holds the length of each part."""
+def _split_items(items: Any, lengths: Integers) -> list[Any]:
+    """Split a list or an array into successive parts. ``lengths`` holds the length of each part, shape (parts,)."""
     if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
     return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
 
-def _cut_vectors(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
-    return lambda scanned: _cut(scanned.view_as(dtype).reshape(-1, *columns), scanned.get_lengths())
+def _make_vector_splitter(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
+    return lambda scanned: _split_items(scanned.view_as(dtype).reshape(-1, *columns), scanned.get_lengths())
 
 
 def _list_scalars(dtype: npt.DTypeLike) -> Callable[[_Numbers], list[Any]]:
@@ -296,28 +306,26 @@ def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> P
 
 
 def add_unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
-    """Return lists of integers as a posterior whose weights are all 1.
+    """Return a posterior whose weights are all 1.
 
-    Args:
-        counts: number of integers of each list, shape (lists,).
-        integers: integers of all lists, shape (integers,).
+    ``counts`` (frames,) holds the number of integers of each frame, and ``integers`` the integers of all frames.
     """
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 
 def _iterate_posteriors(scanned: _Numbers) -> Iterable[Posterior]:
-    """Yield posteriors one by one, because many live lists cost the garbage collector of Python time."""
+    """Return an iterator over posteriors. Creating all lists at once would cost Python's garbage collector time."""
     return (posterior.to_lists() for posterior in _build_posteriors(scanned).split(scanned.get_lengths()))
 
 
-def _cut_int_lists(scanned: _Numbers) -> list[list[Any]]:
-    return _cut(_cut(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
+def _split_int_lists(scanned: _Numbers) -> list[list[Any]]:
+    return _split_items(_split_items(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
-    "int8-vector": _cut_vectors(np.int8),
-    "int-pair-vector": _cut_vectors(np.int32, 2),
-    "float-pair-vector": _cut_vectors(np.float32, 2),
+    "int8-vector": _make_vector_splitter(np.int8),
+    "int-pair-vector": _make_vector_splitter(np.int32, 2),
+    "float-pair-vector": _make_vector_splitter(np.float32, 2),
     "int": _list_scalars(np.int32),
     "float": _list_scalars(np.float32),
     "double": _list_scalars(np.float64),
@@ -325,5 +333,5 @@ _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
     "token": _split_lines,
     "token-vector": _split_token_vectors,
     "posterior": _iterate_posteriors,
-    "int-vector-vector": _cut_int_lists,
+    "int-vector-vector": _split_int_lists,
 }

@@ -53,9 +53,9 @@ class _ClosableChain(chain[Entry]):
 class WholeReads(Iterator[Any]):
     """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
 
-    An exception such as ^C ends a generator, and a loop would mistake this for the end of the table. This class is
-    therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this context. Instead of
-    ending, the iterator raises the error of the failed read.
+    An exception such as KeyboardInterrupt ends a generator, and a loop would mistake this for the end of the table.
+    This class is therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this
+    context. Instead of ending, the iterator raises the error of the failed read.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -108,11 +108,11 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
     def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
-        def entries() -> Generator[Entry, None, None]:
+        def iterate_entries() -> Generator[Entry, None, None]:
             with reads:
                 yield from function(*arguments, **named)
 
-        return reads.guard(entries())
+        return reads.guard(iterate_entries())
 
     return iterate_guarded
 
@@ -172,7 +172,7 @@ class SequentialReader(Generic[Value]):
         # The generator does not refer to this reader, which can thus be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
         entries: Entries = read(table, resolve_codec(kind, options), Access(pipes, network), self._state)
-        self._stop: Callable[[], None] = partial(_end, entries)
+        self._stop: Callable[[], None] = partial(_close_entries, entries)
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
@@ -192,6 +192,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_pairs())
 
     def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
+        """Yield pairs of a key and a value."""
         with self._reads:
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
@@ -208,6 +209,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_blocks())
 
     def _iterate_blocks(self) -> Generator[Block, None, None]:
+        """Yield blocks. An entry that was read alone becomes a block with one entry."""
         with self._reads:
             for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
@@ -224,6 +226,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_loaders())
 
     def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
+        """Yield pairs of a key and a function that returns the value."""
         with self._reads:
             for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
@@ -233,7 +236,7 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
-        """Return an iterator over the entries not yet yielded. ``reads`` is the form that the caller needs."""
+        """Return an iterator over the entries not yet yielded. ``reads`` says in which form they are yielded."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.reads = reads
@@ -257,8 +260,8 @@ class SequentialReader(Generic[Value]):
 _Reads = Literal["keys", "entries", "blocks"]
 
 
-def _end(entries: Entries) -> None:
-    """Close a generator, unless it is running in a thread that waits for a command, which ends with the process."""
+def _close_entries(entries: Entries) -> None:
+    """Close a generator that no thread runs. A thread that still waits for a command ends with the process."""
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 
@@ -270,7 +273,7 @@ class _State:
     skipped: int = 0  # Number of objects that a permissive reader has skipped.
     reads: _Reads = "keys"  # Form in which the caller iterates over the table.
 
-    def skip(self, warning: str, consequence: str) -> None:
+    def record_skip(self, warning: str, consequence: str) -> None:
         """Count a skipped object, and log the warning with the consequence."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
@@ -292,7 +295,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
             # If the first object is unreadable, the file is not an archive. This is an error even with the option p.
             if not table.permissive or not (begun or isinstance(error, PipeError)):
                 raise
-            state.skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
+            state.record_skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
@@ -327,13 +330,16 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         except PipeError as error:
             if not table.permissive:
                 raise
-            state.skip(str(error), "its output is used")
+            state.record_skip(str(error), "its output is used")
 
 
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Return the entry that a line of a script file names, or None if the entry is skipped."""
+    """Return the entry that a line of a script file names, or None if the entry is skipped.
+
+    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``.
+    """
     try:
         if isinstance(line, FormatError):
             raise line
@@ -348,5 +354,5 @@ def _read_line(
     except ArkError as error:
         if not permissive:
             raise
-        state.skip(format_warning(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
+        state.record_skip(format_warning(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
         return None

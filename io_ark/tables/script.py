@@ -91,11 +91,11 @@ class LineSplitter:
         return (*errors, result)
 
     def skip(self, count: int) -> None:
-        """Count lines that the caller has split."""
+        """Count lines that the caller has split, so that messages have the numbers of later lines."""
         self._number += count
 
     def finish(self) -> None:
-        """Warn of blank lines at the end."""
+        """Log a warning if the file ends with blank lines. Call this method after the last line."""
         if self.blank:
             _warn_of_blank_lines(self._name, len(self.blank))
 
@@ -105,7 +105,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the length of the data in bytes without the blank lines at the end."""
+    """Return the length of the data in bytes, from the start to the newline before the blank lines at the end."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -122,7 +122,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     Args:
         line: the line.
         name: name of the script file, for the error message.
-        number: number of the line, for the error message.
+        number: number of the line, counted from 1, for the error message.
 
     Raises:
         FormatError: the line has no key or no value.
@@ -208,7 +208,7 @@ class Script(Mapping[str, str]):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._stamp is None:
             return partial(Script, empty=self._empty), (bytes(self._data), self.name)
-        return _open_again, (*self._stamp, self._empty)
+        return _reopen_script, (*self._stamp, self._empty)
 
     def __len__(self) -> int:
         return self._count
@@ -223,7 +223,7 @@ class Script(Mapping[str, str]):
         return (self._data[start:end] for start, end in self._iterate_key_bounds())
 
     def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the positions of the start and end of each key in file order."""
+        """Iterate over the start and end (exclusive), in bytes, of each key in file order."""
         all_starts, lengths = self._keys_at
         for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
@@ -270,6 +270,7 @@ class Script(Mapping[str, str]):
         """Raise :class:`OrderError` if a key occurs twice."""
         if self._values is not None:
             return
+        # Keys with equal hashes are adjacent in the index, so that only these keys need a comparison.
         index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -302,7 +303,7 @@ class Script(Mapping[str, str]):
         return self._decode(*self._locate_key(line))
 
     def _locate_key(self, line: int) -> tuple[int, int]:
-        """Return the positions of the start and end of the key of a line."""
+        """Return the start and end (exclusive), in bytes, of the key of a line. Lines are counted from 0."""
         self._check_size()
         starts, lengths = self._keys_at
         start = int(starts[line])
@@ -314,6 +315,7 @@ class Script(Mapping[str, str]):
             raise OpenError("has changed since it was opened: open the file again", file=self.name)
 
     def _get_value(self, key_end: int) -> str:
+        """Return the value after a key that ends at the offset ``key_end``."""
         end = self._data.find(b"\n", key_end)
         return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
 
@@ -339,14 +341,14 @@ class Script(Mapping[str, str]):
         """Position and length of the key of each line in bytes: two arrays of shape (lines,)."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
-        begin, lines = 0, 0
+        begin, line_count = 0, 0
         while begin < self._length:
             end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            start, length = self._find_lines(begin, end, lines)
-            starts.append(start)
-            lengths.append(length)
-            lines += len(start)
+            chunk_starts, chunk_lengths = self._find_lines(begin, end, line_count)
+            starts.append(chunk_starts)
+            lengths.append(chunk_lengths)
+            line_count += len(chunk_starts)
             begin = end
         if not starts:
             return np.empty(0, np.int64), np.empty(0, np.uint16)
@@ -443,7 +445,10 @@ class Script(Mapping[str, str]):
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move ``at[which]``, in place, right to the next byte that is not a blank (white space except a newline)."""
+    """Move the offsets ``at[which]`` of ``chunk`` in place to the next byte that is not a blank.
+
+    A blank is white space except a newline. The last byte of ``chunk`` is a newline.
+    """
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
@@ -507,9 +512,9 @@ class ScriptTable(Mapping[str, Value]):
         return format_html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
 
 
-def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
-    """Open a script file in another process, and raise :class:`SpecifierError` if the file has changed."""
+def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:
+    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or its time has changed."""
     status = os.stat(path)
-    if (status.st_size, status.st_mtime_ns) != (size, modified):
+    if (status.st_size, status.st_mtime_ns) != (size, modified_ns):
         raise SpecifierError("has changed since it was opened: open the file again", file=path)
     return Script.open(path, empty=empty)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
-from io_ark.tables.loader import read_from
+from io_ark.tables.loader import read_rxfilename
 from kaldi_standins.kaldi_python_io.kinds import FloatCodec
 
 __all__ = ["read_kaldi_mat", "read_kaldi_vec"]
@@ -26,11 +26,11 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
     Raises:
         ArkError: the file cannot be opened, or does not hold a matrix.
     """
-    matrix: Array = read_from(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
+    matrix: Array = read_rxfilename(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
     return matrix
 
 
 def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
     """Read the float vector (size,) of a file. See :func:`read_kaldi_mat` for the arguments, type and errors."""
-    vector: Array = read_from(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
+    vector: Array = read_rxfilename(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
     return vector

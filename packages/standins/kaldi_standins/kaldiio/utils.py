@@ -92,7 +92,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def put_archive_first(specifier: str) -> str:
-    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order."""
+    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order. Other specifiers stay unchanged."""
     options, _, names = specifier.partition(":")
     words = options.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
@@ -124,15 +124,15 @@ class LazyLoader(MutableMapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         try:
-            place = self._places[key]
+            location = self._places[key]
         except MissingKeyError:
             raise
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
-        return self._loader(key, place) if self._takes_key else self._loader(place)
+        return self._loader(key, location) if self._takes_key else self._loader(location)
 
-    def __setitem__(self, key: str, place: str) -> None:
-        self._copy_places()[key] = place
+    def __setitem__(self, key: str, location: str) -> None:
+        self._copy_places()[key] = location
 
     def __delitem__(self, key: str) -> None:
         try:
@@ -146,6 +146,7 @@ class LazyLoader(MutableMapping[str, Any]):
         return self._copy_places()
 
     def _copy_places(self) -> dict[str, str]:
+        """Return the locations as a dictionary that can be changed, and keep this dictionary."""
         if not isinstance(self._places, dict):
             self._places = dict(self._places.items())
         return self._places
