@@ -71,19 +71,17 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
 def decode_audio_file(
     data: Any, source: Source, name: str, max_duration: float = math.inf
 ) -> tuple[float, npt.NDArray[np.int16]]:
-    """Decode an audio file to 16-bit samples. Floats are multiplied by 32768. Longer integers lose their lowest bits.
+    """Decode the bytes of a whole audio file to 16-bit samples.
 
-    Args:
-        data: the bytes of the whole file.
-        source: source of the bytes, for messages.
-        name: name of the format for messages, such as "FLAC".
-        max_duration: maximum duration in seconds. Longer audio is refused.
+    Floats are multiplied by 32768, and longer integers lose their lowest bits. ``name`` is the name of the format for
+    messages, such as "FLAC".
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
 
     Raises:
-        FormatError: soundfile is missing or cannot decode the bytes, or the audio is too long, is empty or has NaN.
+        FormatError: soundfile is missing or cannot decode the bytes, or the audio is longer than ``max_duration``
+            seconds, is empty or has NaN.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
         parts = _read_chunks(file, source, max_duration)
@@ -97,14 +95,10 @@ def decode_audio_file(
 
 
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
-    """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
+    """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    The headers of FLAC and SPHERE contain these three numbers. For other formats, libsndfile decides how much of a file
-    to read. The output of a command is read completely.
-
-    Args:
-        source: source at the first byte of the audio.
-        name: name of the format, such as "FLAC".
+    The headers of FLAC and SPHERE contain these three numbers. For other formats ``name``, libsndfile decides how much
+    of a file to read. The output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.

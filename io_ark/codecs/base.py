@@ -277,11 +277,7 @@ def read_token(source: Source, binary: bool) -> bytes:
 
 
 def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
-    """Read a token, which must be one of the expected tokens, and return the token.
-
-    Raises:
-        FormatError: the next token is different.
-    """
+    """Read a token and return it. Raise FormatError unless it is one of the ``expected`` tokens."""
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
@@ -290,11 +286,7 @@ def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
 
 
 def read_int32(source: Source, binary: bool) -> int:
-    """Read a 32-bit integer.
-
-    Raises:
-        FormatError: there is no integer, or it does not fit into 32 bits.
-    """
+    """Read a 32-bit integer. Raise FormatError if there is no integer, or if it does not fit into 32 bits."""
     if binary:
         at = source.tell()
         size, value = _SIZED_INT32.unpack(source.read(5))
@@ -309,15 +301,9 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a count, a 32-bit integer that must not be negative.
+    """Read a count: a 32-bit integer. Raise FormatError for any other data, and for a negative number.
 
-    Args:
-        source: source at the count.
-        binary: True if the count is stored in binary, False for text.
-        what: description of the count for the error message.
-
-    Raises:
-        FormatError: there is no integer of 32 bits, or it is negative.
+    ``what`` describes the count in the error message.
     """
     at = source.tell()
     size = read_int32(source, binary)
@@ -327,11 +313,7 @@ def read_size(source: Source, binary: bool, what: str) -> int:
 
 
 def as_int32(value: object) -> int:
-    """Convert ``value`` to an integer of 32 bits.
-
-    Raises:
-        FormatError: ``value`` is not an integer, or does not fit into 32 bits.
-    """
+    """Convert ``value`` to a Python integer. Raise FormatError for a value that is not an integer of 32 bits."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -378,11 +360,7 @@ def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
 
 
 def read_bool(source: Source, binary: bool) -> bool:
-    """Read a boolean, which is stored as ``T`` or ``F``.
-
-    Raises:
-        FormatError: there is neither ``T`` nor ``F``.
-    """
+    """Read a boolean, which is stored as ``T`` or ``F``. Raise FormatError for any other character."""
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
         source.fail(f"expected T or F, found {quote_or_end(letter)}")

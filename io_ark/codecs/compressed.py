@@ -59,7 +59,7 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """Return the method with a number or a name. ``speech`` is short for ``speech_feature``.
+        """Return the method with this number or name. The name ``speech`` is short for ``speech_feature``.
 
         Raises:
             FormatError: the method is unknown.
@@ -318,11 +318,7 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
 
 
 def read_compressed(source: Source) -> CompressedMatrix:
-    """Read a compressed matrix in binary, after the marker.
-
-    Raises:
-        FormatError: the matrix is invalid or incomplete.
-    """
+    """Read a compressed matrix in binary, after the marker. Raise FormatError if it is invalid or incomplete."""
     head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)
     if columns == 0:
@@ -332,12 +328,10 @@ def read_compressed(source: Source) -> CompressedMatrix:
 
 
 def read_and_decompress(source: Source, head: bytes) -> Array:
-    """Read the float32 values of a compressed matrix in binary, after the marker.
+    """Read a compressed matrix in binary, after the marker, and return its float32 values (rows, columns).
 
-    ``head`` holds the next bytes of the source: :data:`MAX_HEADER_BYTES` bytes or more, if the source has them.
-
-    Raises:
-        FormatError: the matrix is invalid or incomplete.
+    ``head`` holds the next :data:`MAX_HEADER_BYTES` bytes of the source, or all bytes if there are fewer. Raise
+    FormatError if the matrix is invalid or incomplete.
     """
     rows, columns, size = _read_header(source, head)
     return _decompress(head, rows, columns, *source.take(size)) if columns else np.empty((0, 0), np.float32)

@@ -44,15 +44,9 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
 
 
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
-    """Read a dense matrix in binary.
+    """Read a dense matrix in binary, after the marker, as an array (rows, columns) of type ``dtype``.
 
-    Args:
-        source: source at the header, which follows the binary marker.
-        head: the next ``HEADER_SIZE`` bytes of the source.
-        dtype: type of the result.
-
-    Returns:
-        Array of shape (rows, columns).
+    ``head`` holds the next ``HEADER_SIZE`` bytes of the source.
     """
     stored, rows, columns = _read_header(source, head)
     return _convert_values(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
@@ -68,11 +62,7 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
-    Args:
-        source: source at the header, which follows the binary marker.
-        head: the next ``HEADER_SIZE`` bytes of the source.
-        dtype: type of the result.
-        part: rows and columns to read.
+    The arguments are those of :func:`read_dense`, and ``part`` selects rows and columns.
 
     Raises:
         FormatError: the matrix is invalid or incomplete.

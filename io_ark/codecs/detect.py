@@ -121,7 +121,10 @@ def _classify_number(head: bytes) -> str:
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Return True if ``count`` numbers of 4 bytes are probably floats. The first number has the index ``first``."""
+    """Return True if numbers of 4 bytes are probably floats: all have common magnitudes or are 0, but not all are 0.
+
+    The numbers are the ``count`` numbers from the index ``first`` on, or fewer if the window ends before.
+    """
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
     magnitudes = np.abs(bits.astype("<i4").view("<f4"))
@@ -131,7 +134,7 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 
 
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
-    """Return the first kind of which the window starts with a complete object, or None.
+    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window, or None.
 
     Args:
         window: the bytes from the first byte of the object on.
@@ -198,7 +201,7 @@ def _classify_text(source: Source) -> str:
 
 
 def _classify_lines(lines: list[list[bytes]]) -> str:
-    """Return the kind of a text file. ``lines`` holds the words of its first lines."""
+    """Return "int-lines", "symbol-table" or "lines" for a text file. ``lines`` holds the words of its first lines."""
     lengths = {len(words) for words in lines if words}
     if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
         return "int-lines" if lengths == {1} else "symbol-table"

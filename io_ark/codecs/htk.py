@@ -48,8 +48,7 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
 
     Args:
         block: matrices of shape (frames, dimension).
-        sample_period: time between frames in units of 100 ns.
-        parameter_kind: HTK's code of the kind of features, with its qualifiers.
+        sample_period, parameter_kind: see :class:`HtkFeatures`.
 
     Returns:
         The bytes of the headers, shape (entries, 12), and the bytes of the numbers of all matrices, shape (bytes,).

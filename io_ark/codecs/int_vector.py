@@ -53,15 +53,11 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
     Args:
         source: source at the first record.
         layout: type of a record (see :func:`create_sized_layout`).
-        count: number of records.
+        count: number of records, and length of the array of records that is returned.
         what: description of the records for error messages.
 
-    Returns:
-        Array of records, shape (count,).
-
     Raises:
-        FormatError: a size byte is wrong.
-        TruncatedError: fewer records are available.
+        FormatError: a size byte is wrong, or fewer records are available (a TruncatedError).
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -153,11 +149,7 @@ def are_within_range(values: Array, dtype: npt.DTypeLike) -> bool:
 
 
 class IntVectorCodec(ArrayCodec):
-    """Codec of vectors of integers: arrays of shape (length,).
-
-    Args:
-        dtype: type of the integers, int32 or int8.
-    """
+    """Codec of vectors of integers: arrays of shape (length,). ``dtype`` is int32 or int8."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -254,11 +246,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 class PairVectorCodec(Codec[Array]):
-    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2).
-
-    Args:
-        dtype: type of the numbers, int32 or float32.
-    """
+    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2). ``dtype`` is int32 or float32."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -348,7 +336,7 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
     """Codec of integers without size bytes, and with brackets in text.
 
     This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
-    single files and within other objects. Tables of int-vectors have another layout.
+    single files and within other objects. Tables of int-vectors have a different layout.
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:

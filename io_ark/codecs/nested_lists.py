@@ -109,11 +109,7 @@ def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray
 
 
 def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Split pairs into a sequence of their first numbers and a sequence of their second numbers.
-
-    Raises:
-        TypeError: an element is not a pair.
-    """
+    """Split pairs into their first numbers and their second numbers. Raise TypeError if an element is not a pair."""
     try:
         first, second = zip(*pairs, strict=True) if pairs else ((), ())
     except (TypeError, ValueError) as error:

@@ -88,7 +88,7 @@ class NnetChainExample(NamedTuple):
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
-    """Read indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
+    """Read the indexes (sequence n, time t, and x) of the rows of an array, as int32 of shape (rows, 3)."""
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
     if not binary:
@@ -147,7 +147,7 @@ def _count_leading_true(values: npt.NDArray[np.bool_]) -> int:
 
 
 def _read_io(source: Source, binary: bool) -> NnetIo:
-    """Read an input or output, whose indexes and features must have the same number of rows."""
+    """Read an input or output. Raise FormatError if its indexes and features differ in the number of rows."""
     expect_token(source, binary, b"<NnetIo>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)

@@ -135,17 +135,14 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
     return stored, size, size * (size + 1) // 2
 
 
-def unpack_triangle(packed: Array, size: int, symmetric: bool) -> Array:
-    """Return a square matrix (size, size) from its lower triangle.
+def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
+    """Return a matrix (size, size) from the numbers of its lower triangle, row by row, (size (size + 1) / 2,).
 
-    Args:
-        packed: lower triangle, row by row, shape (size (size + 1) / 2,).
-        size: number of rows and columns.
-        symmetric: True to copy the lower triangle to the upper triangle, False for zeros.
+    The upper triangle is zero, or, if ``is_symmetric`` is True, mirrors the lower triangle.
     """
     matrix = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
     matrix[rows, columns] = packed
-    if symmetric:
+    if is_symmetric:
         matrix[columns, rows] = packed
     return matrix

@@ -23,13 +23,7 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """Read pairs of an integer and a float32 or float64 in binary.
-
-    Args:
-        source: source at the first pair.
-        count: number of pairs.
-        what: description of the pairs for error messages.
-    """
+    """Read ``count`` pairs of an int32 and a float32 or float64 in binary. ``what`` describes the pairs in errors."""
     if count == 0:
         return []
     head = source.peek(6)  # The size byte and the four bytes of the integer, and then the size byte of the float.
@@ -50,10 +44,7 @@ def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     """Parse pairs of an integer and a float in text, such as ``3 0.5 7 0.25``.
 
-    Args:
-        text: the pairs.
-        source: source of the text, for errors.
-        at: offset of the text in the source, for errors.
+    ``at`` is the offset of the text in the source, for errors.
 
     Raises:
         FormatError: the words are not pairs of an integer and a number, or a value is out of range.

@@ -34,13 +34,9 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
 
 
 def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices of rows and columns that a range selects.
+    """Return the slices of rows and columns that a range selects. Warn if it exceeds the rows.
 
-    Args:
-        part: the range.
-        rows: number of rows of a matrix, or of elements of a vector.
-        columns: number of columns of a matrix, or None for a vector.
-        name: location of the object, for messages.
+    The arguments are those of :meth:`Range.to_slices`. ``name`` is the location of the object, for messages.
 
     Raises:
         RangeError: the range is outside of the object.

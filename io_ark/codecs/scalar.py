@@ -73,11 +73,7 @@ class IntCodec(_ScalarCodec[int]):
 
 
 class FloatCodec(_ScalarCodec[float]):
-    """Codec of floating-point numbers. It reads floats and doubles.
-
-    Args:
-        double: True to write doubles, False to write floats.
-    """
+    """Codec of floating-point numbers. It reads floats and doubles, and writes doubles if ``double`` is True."""
 
     def __init__(self, double: bool = False) -> None:
         self.double = double

@@ -105,11 +105,7 @@ class _Numbers(NamedTuple):
 
 
 class KindScan:
-    """Reads blocks of arrays, numbers, tokens or lists.
-
-    Args:
-        kind: kind of the objects (see :mod:`io_ark.codecs`).
-    """
+    """Reads blocks of arrays, numbers, tokens or lists of one ``kind`` (see :mod:`io_ark.codecs`)."""
 
     file_bytes, reads_places = 0, True
 
@@ -185,13 +181,10 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
-        """Return a block of scanned numbers.
+        """Return a block of scanned numbers. ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`.
 
-        Args:
-            keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-            scanned: result of the scan.
-            data: bytes of the entries, or no bytes if the objects have no keys.
-            ends: end of each entry or object in the window.
+        ``data`` holds the bytes of the entries, or no bytes for objects without keys. ``ends`` holds the end of each
+        entry or object in the window.
         """
         block: Block
         if self._kind in _ARRAYS:
@@ -234,11 +227,7 @@ def scan_line(kind: str, line: bytes) -> Any:
 
 
 class ShapeScan:
-    """Reads blocks of the shapes of matrices, without the numbers.
-
-    Args:
-        dtype: type of the elements that reading the matrices would return.
-    """
+    """Reads blocks of the shapes of matrices, without the numbers. ``dtype`` is the type that reading would return."""
 
     file_bytes, reads_places, of_any_size = 0, False, False
 

@@ -65,11 +65,7 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes.
-
-    Args:
-        source: source at the first byte of the file.
-    """
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file from the next byte of ``source`` on."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -266,7 +262,7 @@ def _count_frames(source: Source, size: int, block: int) -> int:
 def _detect_format_of_file(source: Source) -> str:
     """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
-    Such audio must fill a file or the output of a command, because it does not tell where it ends.
+    Audio in these other formats must fill a file or the output of a command, because its end is not marked.
     """
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""

@@ -133,11 +133,7 @@ class Loader:
         self._in_order = in_order
 
     def load(self, rxfilename: str) -> Any:
-        """Load the object at an rxfilename, which may have a range.
-
-        Raises:
-            ArkError: the object cannot be opened or read, or is smaller than the range.
-        """
+        """Load the object at an rxfilename, which may have a range. Raise ArkError if it cannot be opened or read."""
         return self.load_value(None, rxfilename)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:

@@ -308,11 +308,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key and its value is not released. Read up to the key if necessary.
-
-        Raises:
-            OrderError: the value was released, and Kaldi refuses to look it up again.
-        """
+        """Return True if the archive has the key and its value has not been released. Read up to the key if needed."""
         self.check_open()
         if key in self._values:
             return True
@@ -388,11 +384,7 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Read up to the key, and return True if the archive has the key.
-
-        Raises:
-            OrderError: the key is smaller than a key that was looked up before.
-        """
+        """Read up to the key, and return True if the archive has it. Raise OrderError if an earlier key was greater."""
         self.check_open()
         self.reads.check()
         check_key(key)

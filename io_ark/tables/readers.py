@@ -261,7 +261,7 @@ _Reads = Literal["keys", "entries", "blocks"]
 
 
 def _close_entries(entries: Entries) -> None:
-    """Close a generator that no thread runs. A thread that still waits for a command ends with the process."""
+    """Close a generator, unless a thread runs it. A thread that waits for a command ends with the process."""
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 

@@ -117,15 +117,9 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split a line of a script file into key and value.
+    """Split a line of a script file into key and value. Raise FormatError if either is missing.
 
-    Args:
-        line: the line.
-        name: name of the script file, for the error message.
-        number: number of the line, counted from 1, for the error message.
-
-    Raises:
-        FormatError: the line has no key or no value.
+    ``name`` is the name of the file, and ``number`` is the number of the line, counted from 1, for the error message.
     """
     parts = line.split(None, 1)
     if len(parts) < 2:
@@ -389,7 +383,7 @@ class Script(Mapping[str, str]):
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the positions ``at`` is in a key."""
+        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key."""
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
@@ -415,33 +409,33 @@ class Script(Mapping[str, str]):
         The next lookup tries the line after this key first.
         """
         try:
-            name = key.encode("utf-8", "surrogateescape")
+            encoded_key = key.encode("utf-8", "surrogateescape")
         except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.
             return None
-        line = self._find_line(name)
+        line = self._find_line(encoded_key)
         if line is None:
             return None
         self._next_line = line + 1
         return self._locate_key(line)[1]
 
-    def _find_line(self, name: bytes) -> int | None:
-        """Return the index of the line of a key, or None if the file does not have the key."""
+    def _find_line(self, key: bytes) -> int | None:
+        """Return the index (from 0) of the line of a key, or None if the file does not have the key."""
         guess = self._next_line
-        if guess < len(self) and self._has_key(guess, name):
+        if guess < len(self) and self._has_key(guess, key):
             return guess
         index = self._get_index()
-        high = hash(name) >> 32
+        high = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
         at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
-            if self._has_key(line, name):
+            if self._has_key(line, key):
                 return line
             at += 1
         return None
 
-    def _has_key(self, line: int, name: bytes) -> bool:
+    def _has_key(self, line: int, key: bytes) -> bool:
         start, end = self._locate_key(line)
-        return self._data[start:end] == name
+        return self._data[start:end] == key
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:

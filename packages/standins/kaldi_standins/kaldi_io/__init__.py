@@ -191,12 +191,8 @@ def read_vec_int_ark(
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(file)]
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(io.BytesIO(b"utt1 3 1 2\\n"))]
     [('utt1', [3, 1, 2])]
     """
     return _read_archive(_INTEGERS, file_or_fd, Access(pipes, network))
@@ -228,6 +224,11 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the vector cannot be opened or read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_vec_int(io.BytesIO(b"3 1 2\\n")).tolist()
+    [3, 1, 2]
     """
     return np.asarray(_read_single_object(_INTEGERS, file_or_fd, Access(pipes, network)))
 
@@ -262,13 +263,9 @@ def read_vec_flt_ark(
         ArkError: the archive cannot be opened, or an entry is not a float vector.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_vec_flt(file, np.ones(2, np.float32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(file)]
-    [('utt1', [1.0, 1.0])]
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(io.BytesIO(b"utt1 [ 1 2 ]\\n"))]
+    [('utt1', [1.0, 2.0])]
     """
     return _read_archive(_VECTORS, file_or_fd, Access(pipes, network))
 
@@ -280,6 +277,11 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_vec_flt(io.BytesIO(b" [ 1 2 ]\\n")).tolist()
+    [1.0, 2.0]
     """
     return np.asarray(_read_single_object(_VECTORS, file_or_fd, Access(pipes, network)))
 
@@ -313,13 +315,9 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         ArkError: the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(file)]
-    [('utt1', (5, 2))]
+    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(io.BytesIO(b"utt1 [ 1 2 3\\n 4 5 6 ]\\n"))]
+    [('utt1', (2, 3))]
     """
     return _read_archive(_MATRICES, file_or_fd, Access(pipes, network))
 
@@ -331,6 +329,11 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_mat(io.BytesIO(b" [ 1 2 3\\n 4 5 6 ]\\n")).shape
+    (2, 3)
     """
     return np.asarray(_read_single_object(_MATRICES, file_or_fd, Access(pipes, network)))
 
@@ -423,6 +426,11 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_post(io.BytesIO(b"[ 1 0.5 2 0.5 ] [ 3 1 ]\\n"))
+    [[(1, 0.5), (2, 0.5)], [(3, 1.0)]]
     """
     value: Posterior = _read_single_object(codec("posterior"), file_or_fd, Access(pipes, network))
     return value
@@ -490,6 +498,14 @@ def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = 
 
     Raises:
         UnsupportedDataType: ``m`` is not an array of float32 or float64.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
+    >>> file.getvalue()[:10]
+    b'utt1 \\x00BFM '
     """
     _check_float(m)
     _write_object(_FLOAT_MATRIX, file_or_fd, m, key, Access(pipes, network))

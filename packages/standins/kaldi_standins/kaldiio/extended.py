@@ -123,6 +123,7 @@ def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_sized_bytes(sink: Sink, tag: bytes, data: bytes) -> None:
+    """Write a tag, the size of the data (see :func:`encode_length`), and the data."""
     sink.write(tag + encode_length(len(data)))
     sink.write(data)
 

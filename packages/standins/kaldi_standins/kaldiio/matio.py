@@ -388,6 +388,13 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     Segments have all channels and any length. Times are rounded down to samples, and ends beyond the recording are
     truncated.
+
+    Args:
+        fname, separator, pipes, network: script file of the recordings (see :func:`load_scp`).
+        segments: name of the segments file.
+
+    Raises:
+        ArkError: a file cannot be opened or read.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ default_encoding, string_types, text_type = "utf-8", (str,), str
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
-    """Open a file, ``-`` or a command with ``|`` as a file object. A file can seek.
+    """Open a file, ``-`` or a command with ``|`` as a file object. Only the file object of a file can seek.
 
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.

@@ -157,13 +157,10 @@ def get_codec(endian: str) -> KaldiioCodec:
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkError) -> Any:
     """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
 
-    Args:
-        load: function that loads the object at an rxfilename without a range.
-        rxfilename: the rxfilename with its range.
-        refused: error of Kaldi's rules, which is raised if NumPy's rules refuse the range as well.
+    ``load`` loads the object at an rxfilename without the range. ``refused`` is the error of Kaldi's rules.
 
     Raises:
-        ArkError: the object cannot be opened or read, or the error ``refused``.
+        ArkError: the object cannot be opened or read. ``refused`` is raised if the object does not have the range.
     """
     name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
     slices = parse_slices(part) if bracket and rxfilename.rstrip().endswith("]") else None
