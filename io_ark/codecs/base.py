@@ -329,14 +329,9 @@ def encode_int32(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
-    """Read a float or double.
+    """Read a float and round it to float32, or read a double if ``is_single`` is False.
 
     A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
-
-    Args:
-        source: source at the number.
-        binary: True if the number is stored in binary, False for text.
-        is_single: True for a float, which is rounded to float32, False for a double.
 
     Raises:
         FormatError: there is no number, or it is out of range.
@@ -403,14 +398,10 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
-    """Convert ``value`` to a float vector or matrix. An empty matrix gets the shape (0, 0).
+    """Convert ``value`` to a vector (``dimensions=1``) or a matrix (``dimensions=2``) of the float type ``dtype``.
 
-    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail when they read one.
-
-    Args:
-        value: array, or an object that NumPy converts to an array.
-        dtype: float type of the result.
-        dimensions: 1 for a vector, 2 for a matrix.
+    An empty matrix gets the shape (0, 0), because Kaldi's programs fail when they read a matrix with rows but no
+    columns, or with columns but no rows.
 
     Raises:
         FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.

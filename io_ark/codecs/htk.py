@@ -80,7 +80,7 @@ class HtkCodec(Codec[HtkFeatures]):
             source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes; the file is damaged", at)
         columns = size // 4
         values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
-        if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:
+        if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:  # The checksum is not checked, and may be missing.
             source.skip(2)
         return HtkFeatures(values, period, parameter_kind & ~_CHECKSUM)
 

@@ -97,13 +97,10 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, which reads ``1-2`` as 1 and -2.
 
-    Args:
-        text: the line.
-        source, at: source of the line, and offset of the line in the source, for errors.
-        dtype: integer type of the result.
+    ``at`` is the offset of the line in the source, for errors.
 
     Returns:
-        Array of shape (numbers,).
+        Array of shape (numbers,) and of the integer type ``dtype``.
 
     Raises:
         FormatError: a word is not an integer, or an integer is out of range.

@@ -41,12 +41,10 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
 
 
 def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Return the entries of an archive, given the bytes of their objects.
+    """Return the entries of an archive, given the bytes of the object of each key.
 
-    Args:
-        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-        start: bytes between a key and its object: a space and, in binary, the marker.
-        objects: bytes of the object of each key.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``start`` holds the bytes between a key and its
+    object: a space and, in binary, the marker.
     """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)

@@ -14,12 +14,10 @@ _FLOAT = np.dtype(np.float32)
 
 
 def extract_range(value: Any, part: Range, name: str = "") -> Any:
-    """Return a copy of the part of a matrix or vector that a range selects.
+    """Return a copy of the part of a matrix or vector of floats that a range selects.
 
-    Args:
-        value: a float matrix or vector: an array, or an object with a ``part`` method, such as a sparse matrix.
-        part: the range. Its end may exceed the rows by three. The rows that exist are then copied, with a warning.
-        name: location of the object, for messages.
+    ``value`` is an array, or an object with a ``part`` method, such as a sparse matrix. The end of the range may exceed
+    the rows by three. The rows that exist are then copied, and a warning names the location ``name``.
 
     Raises:
         RangeError: the range is outside the object, or the object is not a matrix or vector of floats.

@@ -286,9 +286,8 @@ def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
 def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
     """Return the posterior of one or more frames.
 
-    Args:
-        numbers: entries of all frames, shape (2 * entries,): an integer, and the 32 bits of its float32 weight.
-        lists: number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
+    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,). ``lists`` holds
+    the number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
     """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))

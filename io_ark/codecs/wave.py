@@ -312,11 +312,7 @@ def _make_info(size: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files with one channel.
-
-    Args:
-        only_headers: True to read the headers and skip the samples. Values are then :class:`WaveInfo`.
-    """
+    """Reads blocks of wave files with one channel, or, with ``only_headers``, of their :class:`WaveInfo`."""
 
     reads_places, of_any_size = True, False
 

@@ -54,12 +54,7 @@ def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
 
 
 def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
-    """Raise :class:`SpecifierError` if an output is one of the inputs.
-
-    Args:
-        output: a wspecifier or wxfilename.
-        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
-    """
+    """Raise :class:`SpecifierError` if a wspecifier or wxfilename writes a file that one of the inputs reads."""
     refuse_replacing(_list_written_files(output)[0], inputs)
 
 

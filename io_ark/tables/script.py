@@ -58,9 +58,6 @@ class LineSplitter:
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
     error, because Kaldi would stop at the blank line and lose the lines after it.
 
-    Args:
-        name: name of the script file, for messages.
-
     Attributes:
         blank: numbers of the blank lines that follow the last line with a key.
     """
@@ -144,11 +141,6 @@ class Script(Mapping[str, str]):
     Raises:
         FormatError: the file has another format, or a line lacks a value, has an invalid key, or is blank and not at
             the end of the file.
-
-    >>> from io_ark.tables.script import Script
-    >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
-    >>> script["b"], script.get("c"), len(script)
-    ('1.ark:90', None, 2)
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:

@@ -41,12 +41,7 @@ class CollectedChunks(list[Any]):
 
 
 class ArchiveTarget:
-    """Writes all objects to one archive, and optionally their locations to a script file.
-
-    Args:
-        table: the parsed wspecifier.
-        access: permission to run commands and to open URLs.
-    """
+    """Writes all objects to the archive of a parsed wspecifier, and optionally their locations to its script file."""
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -147,12 +142,7 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
 
 
 class ScriptTarget:
-    """Writes every object to the file or command that an existing script file names for its key.
-
-    Args:
-        table: the parsed wspecifier, whose script file exists.
-        access: permission to run commands and to open URLs.
-    """
+    """Writes every object to the file or command that the script file of a parsed wspecifier names for its key."""
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table

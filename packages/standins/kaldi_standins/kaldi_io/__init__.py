@@ -173,6 +173,11 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, alignment.tolist()) for key, alignment in kaldi_io.read_ali_ark(io.BytesIO(b"utt1 2 2 4\\n"))]
+    [('utt1', [2, 2, 4])]
     """
     return read_vec_int_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -210,6 +215,11 @@ def read_vec_int_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_scp(io.BytesIO(b"utt1 echo 3 1 2 |\\n"))]
+    [('utt1', [3, 1, 2])]
     """
     return _read_script(_INTEGERS, file_or_fd, Access(pipes, network))
 
@@ -245,6 +255,11 @@ def read_vec_flt_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a float vector.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_scp(io.BytesIO(b"utt1 echo [ 1 2 ] |\\n"))]
+    [('utt1', [1.0, 2.0])]
     """
     return _read_script(_VECTORS, file_or_fd, Access(pipes, network))
 
@@ -299,6 +314,11 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a matrix.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, matrix.tolist()) for key, matrix in kaldi_io.read_mat_scp(io.BytesIO(b"utt1 echo [ 1 2 ] |[0:1]\\n"))]
+    [('utt1', [[1.0, 2.0]])]
     """
     return _read_script(_MATRICES, file_or_fd, Access(pipes, network))
 
@@ -385,6 +405,11 @@ def read_post_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_post_scp(io.BytesIO(b"utt1 echo [ 1 0.5 2 0.5 ] |\\n")))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     return _read_script(codec("posterior"), file_or_fd, Access(pipes, network))
 
@@ -462,6 +487,11 @@ def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = T
 
     Raises:
         ArkError: the file cannot be opened or read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_cntime(io.BytesIO(b"0 0.5 ; 0.5 1\\n"))
+    [(0.0, 0.5), (0.5, 1.0)]
     """
     value: list[tuple[float, float]] = _read_single_object(_TIMES, file_or_fd, Access(pipes, network))
     return value

@@ -78,6 +78,10 @@ def load_mat(
 
     Raises:
         ArkError: the object cannot be opened or read.
+
+    >>> from kaldi_standins import kaldiio
+    >>> kaldiio.load_mat("echo 1 2 3 |").tolist()
+    [1, 2, 3]
     """
     load = partial(read_rxfilename, get_codec(endian), access=Access(pipes, network))
     name = decode_file_name(ark_name)
@@ -134,6 +138,11 @@ def load_scp(
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
+
+    >>> import io
+    >>> from kaldi_standins import kaldiio
+    >>> kaldiio.load_scp(io.BytesIO(b"utt1 echo 1 2 3 |\\n"))["utt1"].tolist()
+    [1, 2, 3]
     """
     if segments is not None:
         return SegmentsExtractor(fname, segments, separator, pipes=pipes, network=network)

@@ -69,7 +69,9 @@ def seekable(f: Any) -> bool:
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:
-    """Parse a specifier to a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
+    """Parse a specifier to a dictionary.
+
+    ``ark`` and ``scp`` map to a name or None. The options ``t``, ``o``, ``p``, ``f``, ``s`` and ``cs`` map to booleans.
 
     Raises:
         SpecifierError: the string is not a specifier.
