@@ -65,10 +65,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
-    """Detect the kind of the object at the next byte without consuming it.
-
-    Returns:
-        The kind, and the options of the codec to read it with.
+    """Return the kind of the object at the next byte, and the options of the codec to read it with. Consume no bytes.
 
     Raises:
         FormatError: the bytes are not the start of any kind of object.
@@ -136,10 +133,8 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
 def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
     """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window, or None.
 
-    Args:
-        window: the bytes from the first byte of the object on.
-        is_cut: True if more bytes follow the window. The object may then be longer than the window.
-        is_last: True to accept, if no object is complete, a kind whose object is longer than the window.
+    If no object is complete, but more bytes follow the window (``is_cut``), and no longer window will be examined
+    (``is_last``), return the first kind whose object is longer than the window.
     """
     longer_kind = None
     for kind in _INTEGER_KINDS:
@@ -331,11 +326,7 @@ _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vecto
 
 
 def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior).
-
-    Raises:
-        FormatError: the list has other elements.
-    """
+    """Return the kind of a list of tokens, integers, lists of integers or lists of pairs, or raise FormatError."""
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
     if all(isinstance(element, int | np.integer) for element in value):

@@ -54,6 +54,7 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
         The bytes of the headers, shape (entries, 12), and the bytes of the numbers of all matrices, shape (bytes,).
         None if a number does not fit into a header.
     """
+    # As in `as_floats`, an empty matrix has no rows and no columns.
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)
     fields = {"frames": rows, "period": sample_period, "size": 4 * columns, "kind": parameter_kind}

@@ -418,7 +418,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
 
 class _SamplesOfFile:
-    """Samples ``(channels, samples)`` that start at the next byte of a file. A slice is read when it is requested."""
+    """Samples (channels, samples) of type ``order`` from the next byte of a file on. A slice is read on request."""
 
     def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
         self.shape = shape
@@ -512,7 +512,7 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be near silence."""
+    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be very quiet audio."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 

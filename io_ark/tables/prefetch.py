@@ -40,7 +40,7 @@ class ReadAhead(Iterator[Item]):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(
-            target=contextvars.copy_context().run,
+            target=contextvars.copy_context().run,  # The thread sees the values of the caller's context variables.
             args=(_fill_queue, entries, self._items, free_slots, stopped),
             name="io_ark reader",
             daemon=True,

@@ -145,7 +145,8 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 class Lookup:
     """Base class of lookups of values by key. The subclasses differ in the values that stay in memory.
 
-    Only a key that is missing in the table is checked for invalid characters, which saves time.
+    Only a key that is missing in the table is checked for invalid characters, which saves time. The subclasses also
+    take the codec of the values, and the permission to run commands and to open URLs.
 
     Attributes:
         table: parsed rspecifier of the table.

@@ -51,7 +51,7 @@ class _ClosableChain(chain[Entry]):
 
 
 class WholeReads(Iterator[Any]):
-    """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
+    """Context of all reads of the table ``name``. After a read fails or is interrupted, later reads raise an error.
 
     An exception such as KeyboardInterrupt ends a generator, and a loop would mistake this for the end of the table.
     This class is therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this
@@ -177,7 +177,7 @@ class SequentialReader(Generic[Value]):
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            self._state.reads = "entries"
+            self._state.form = "entries"
             ahead = ReadAhead(entries)
             self._entries = ahead
             self._stop = ahead.close
@@ -235,11 +235,11 @@ class SequentialReader(Generic[Value]):
                 else:
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
-    def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
-        """Return an iterator over the entries not yet yielded. ``reads`` says in which form they are yielded."""
+    def _iterate_items(self, form: _Form) -> Iterator[Any]:
+        """Return an iterator over the entries not yet yielded, in the form that the caller needs, if possible."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
-        self._state.reads = reads
+        self._state.form = form
         first, self._first = self._first, None
         # A chain, unlike a generator, does not close the entries when a loop is left, so that the next loop can go on.
         return chain(() if first is None else (first,), self._entries)
@@ -257,7 +257,7 @@ class SequentialReader(Generic[Value]):
         self.close()
 
 
-_Reads = Literal["keys", "entries", "blocks"]
+_Form = Literal["keys", "entries", "blocks"]
 
 
 def _close_entries(entries: Entries) -> None:
@@ -271,7 +271,7 @@ class _State:
     """State that a reader shares with the generator of its entries."""
 
     skipped: int = 0  # Number of objects that a permissive reader has skipped.
-    reads: _Reads = "keys"  # Form in which the caller iterates over the table.
+    form: _Form = "keys"  # Form in which the caller iterates over the table.
 
     def record_skip(self, warning: str, consequence: str) -> None:
         """Count a skipped object, and log the warning with the consequence."""
@@ -282,18 +282,18 @@ class _State:
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
     """Yield entries or blocks of an archive. With the option ``p``, an error after the first entry only warns."""
     with open_input(table.rxfilename, access=access) as opened:
-        begun = False
+        has_begun = False
         try:
-            with closing(read_archive(opened.source, codec, lambda: state.reads == "blocks")) as entries:
+            with closing(read_archive(opened.source, codec, lambda: state.form == "blocks")) as entries:
                 for first in entries:
-                    begun = True
+                    has_begun = True
                     yield first
                     del first
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
             # If the first object is unreadable, the file is not an archive. This is an error even with the option p.
-            if not table.permissive or not (begun or isinstance(error, PipeError)):
+            if not table.permissive or not (has_begun or isinstance(error, PipeError)):
                 raise
             state.record_skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
 
@@ -314,16 +314,16 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
             at = 0
             while at < len(lines):
                 block = None  # Release the memory of the previous block before the next block is read.
-                reads = state.reads
-                if blocks is not None and reads != "keys" and not splitter.blank:
-                    block = blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
+                form = state.form
+                if blocks is not None and form != "keys" and not splitter.blank:
+                    block = blocks.load(lines, at, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
                 if block is None:
                     yield from filter(None, map(read_line, splitter.split(lines[at])))
                     at += 1
                 else:
                     at += len(block)
                     splitter.skip(len(block))
-                    yield from (block,) if reads == "blocks" else block.entries()
+                    yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
         try:
             opened.finish()
@@ -344,7 +344,7 @@ def _read_line(
         if isinstance(line, FormatError):
             raise line
         key, rxfilename = line
-        if state.reads == "keys" and not permissive:
+        if state.form == "keys" and not permissive:
             if rxfilename.endswith("]"):
                 split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
             return _Later(key, partial(loader.load_value, key, rxfilename))

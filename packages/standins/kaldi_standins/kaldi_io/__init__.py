@@ -159,6 +159,10 @@ def popen(cmd: str, mode: str = "rb") -> Any:
 
     Raises:
         ArkError: the command cannot be started.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.popen("echo hello").read()
+    b'hello\\n'
     """
     return open_or_fd(f"|{cmd}" if "w" in mode else f"{cmd}|", mode)
 
@@ -385,6 +389,10 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
         ArkError: the table cannot be opened, or an entry is not a posterior.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_post_rxspec("ark:echo utt1 [ 1 0.5 2 0.5 ] |"))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)

@@ -17,11 +17,8 @@ Order = Literal["<", ">"]
 def swap_bytes(source: Source, order: Order) -> bytearray:
     """Read a binary object, and return its bytes with the byte order of all numbers reversed.
 
-    The bytes are writable, because arrays that are read from them are views.
-
-    Args:
-        source: the object: a float matrix or vector, a compressed matrix or a vector of integers.
-        order: byte order of the object.
+    The object is a float matrix or vector, a compressed matrix or a vector of integers in the byte order ``order``. The
+    result is writable, because arrays that are read from it are views.
 
     Raises:
         ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
@@ -72,10 +69,9 @@ class _Swapper:
         return first_values
 
     def swap_sized_integer(self, negative: bool = False) -> int:
-        """Read the byte 4 and an int32, swap the integer, and return its value.
+        """Read the byte 4 and an int32, append them with the integer swapped, and return the integer.
 
-        Raises:
-            ArkError: the byte is missing, or the integer is negative and ``negative`` is False.
+        Raise ArkError if the byte is missing, or if the integer is negative and ``negative`` is False.
         """
         if self._source.peek(1) != b"\x04":
             self._source.fail("expected a 4-byte integer: only matrices and vectors have a big-endian form")

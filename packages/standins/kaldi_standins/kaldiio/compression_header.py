@@ -60,7 +60,7 @@ class GlobalHeader:
 
     def float_to_uint(self, array: Array) -> Array:
         """Convert values, of any shape, to the integers that a compressed matrix stores."""
-        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)
+        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
         return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
     def uint_to_float(self, array: Array) -> Array:

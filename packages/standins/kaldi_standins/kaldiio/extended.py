@@ -74,9 +74,8 @@ _READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, 
 def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     """Return the function that writes objects in the format of an argument ``write_function`` of kaldiio.
 
-    Args:
-        name: the argument: "soundfile", "numpy" or "pickle".
-        options: arguments of ``soundfile.write``, ``numpy.save`` or ``pickle.dump``.
+    ``name`` is "soundfile", "numpy" or "pickle". ``options`` are arguments of ``soundfile.write``, ``numpy.save`` or
+    ``pickle.dumps``.
 
     Raises:
         SpecifierError: the name is not supported.

@@ -333,6 +333,11 @@ def read_kaldi(
 
     Raises:
         ArkError: the bytes are not an object, or an argument is invalid.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.read_kaldi(io.BytesIO(b"1 2 3\\n")).tolist()
+    [1, 2, 3]
     """
     if audio_loader != "soundfile":
         raise SpecifierError(f"audio_loader={audio_loader!r} is not supported: choose 'soundfile'")

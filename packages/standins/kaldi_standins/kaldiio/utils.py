@@ -45,7 +45,12 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
 
 def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
-    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object."""
+    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object.
+
+    >>> from kaldi_standins.kaldiio.utils import my_popen
+    >>> my_popen("echo hello").read()
+    'hello\\n'
+    """
     return open_like_kaldi(f"{cmd} |" if "r" in mode else f"| {cmd}", mode)
 
 
