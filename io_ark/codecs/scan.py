@@ -66,24 +66,24 @@ class Scan(Protocol):
     Attributes:
         file_bytes: number of bytes at the start of a file that :meth:`scan_at` needs, for kinds that are often stored
             as one file per object. Several files are then read together. 0 for other kinds.
-        reads_places: True if :meth:`scan_at` reads objects.
+        can_scan_at: True if :meth:`scan_at` reads objects.
         of_any_size: True if objects of any size are read together, because their numbers become Python objects.
     """
 
     file_bytes: int
-    reads_places: bool
+    can_scan_at: bool
     of_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
         """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
         """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
 
         Args:
             window: the bytes.
             keys: keys of the objects.
-            places: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
+            bounds: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
                 of the window, and an offset that the end of the object does not exceed.
         """
 
@@ -107,7 +107,7 @@ class _Numbers(NamedTuple):
 class KindScan:
     """Reads blocks of arrays, numbers, tokens or lists of one ``kind`` (see :mod:`io_ark.codecs`)."""
 
-    file_bytes, reads_places = 0, True
+    file_bytes, can_scan_at = 0, True
 
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
@@ -129,8 +129,8 @@ class KindScan:
         data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed.
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        scanned = self._scan_window(window, None, np.ascontiguousarray(places[:MAX_ENTRIES, 0]))
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
+        scanned = self._scan_window(window, None, np.ascontiguousarray(bounds[:MAX_ENTRIES, 0]))
         if scanned is None:
             return None
         count = len(scanned.shapes)
@@ -148,14 +148,14 @@ class KindScan:
         return next(iter(block.entries()))[1]
 
     def _scan_window(
-        self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
+        self, window: Window, keys: npt.NDArray[np.uint8] | None, offsets: Integers | None, room: int | None = None
     ) -> _Numbers | None:
         """Scan a window in C. Return None if no object was read.
 
         Args:
             window: the bytes.
             keys: buffer that receives the keys of entries. None for objects without keys.
-            places: offsets of objects, shape (objects,). None if the window starts with an entry.
+            offsets: offsets of objects, shape (objects,). None if the window starts with an entry.
             room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
@@ -163,12 +163,12 @@ class KindScan:
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
-            data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if places is None else len(places),
+            data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
+            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if offsets is None else len(offsets),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0
-        has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
+        has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, offsets)
         if has_doubles:  # CMVN statistics are matrices in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
@@ -203,12 +203,12 @@ class KindScan:
         return Scanned(block, int(ends[-1]))
 
 
-def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -> bool:
+def _starts_with_doubles(data: npt.NDArray[np.uint8], offsets: Integers | None) -> bool:
     """Return True if the first object in ``data`` is in binary and double precision.
 
-    The first object is at ``places[0]``. If ``places`` is None, it follows the first space.
+    The first object is at ``offsets[0]``. If ``offsets`` is None, it follows the first space.
     """
-    start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if places is None else int(places[0])
+    start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if offsets is None else int(offsets[0])
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
@@ -229,7 +229,7 @@ def scan_line(kind: str, line: bytes) -> Any:
 class ShapeScan:
     """Reads blocks of the shapes of matrices, without the numbers. ``dtype`` is the type that reading would return."""
 
-    file_bytes, reads_places, of_any_size = 0, False, False
+    file_bytes, can_scan_at, of_any_size = 0, False, False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -243,7 +243,7 @@ class ShapeScan:
             return None
         return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
         return None
 
 

@@ -314,7 +314,7 @@ def _make_info(size: tuple[float, int, int]) -> WaveInfo:
 class WaveScan:
     """Reads blocks of wave files with one channel, or, with ``only_headers``, of their :class:`WaveInfo`."""
 
-    reads_places, of_any_size = True, False
+    can_scan_at, of_any_size = True, False
 
     def __init__(self, *, only_headers: bool = False) -> None:
         self._only_headers = only_headers
@@ -323,27 +323,27 @@ class WaveScan:
     def scan_entries(self, window: Window) -> Scanned | None:
         return self._scan_window(None, window, None)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        bounds = np.minimum(places[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
+        bounds = np.minimum(bounds[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
         return self._scan_window(keys, window, bounds)
 
     def _scan_window(
-        self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None
+        self, keys: list[bytes] | None, window: Window, bounds: npt.NDArray[np.int64] | None
     ) -> Scanned | None:
         """Scan a window in C. Return None if no wave file was read.
 
         Args:
             keys: keys of the files. None if the window starts with an entry of an archive.
             window: the bytes.
-            places: start and end of each file in the window, shape (files, 2). None for an archive.
+            bounds: start and end of each file in the window, shape (files, 2). None for an archive.
         """
         data = window.view_bytes()
-        limit = MAX_ENTRIES if places is None else len(places)
-        scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
+        limit = MAX_ENTRIES if bounds is None else len(bounds)
+        scanned_keys, used = np.empty(len(data) if bounds is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
         rates = np.empty(limit, np.uint32)
         count = NATIVE.function("ark_scan_waves")(
-            data, len(data), places, limit, places is not None and self._only_headers,
+            data, len(data), bounds, limit, bounds is not None and self._only_headers,
             scanned_keys, used, ends, starts, lengths, rates,
         )  # fmt: skip
         if count == 0:

@@ -217,8 +217,8 @@ class BlockLoader:
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
             source = self._open_source_at(path, offsets[0])
             if source is not None:
-                places = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
-                return self._scan.scan_at(_peek_window(source, size), keys, places)
+                bounds = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
+                return self._scan.scan_at(_peek_window(source, size), keys, bounds)
         return None
 
     def _open_source_at(self, path: bytes, offset: int) -> FileSource | None:
@@ -243,7 +243,7 @@ class BlockLoader:
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
-        keys, places, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
+        keys, all_bounds, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
@@ -256,12 +256,12 @@ class BlockLoader:
                 contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]
-            places.append(bounds[:count].copy())
+            all_bounds.append(bounds[:count].copy())
             if count < len(batch):
                 break
         if not keys or not _have_no_white_space(keys):
             return None
-        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(places))
+        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(all_bounds))
 
 
 def _measure_regular_file(path: str) -> int:

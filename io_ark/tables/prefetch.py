@@ -23,11 +23,9 @@ JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the p
 class ReadAhead(Iterator[Item]):
     """Iterator over the entries of a generator that runs in a thread. An error is raised in place of the entry.
 
-    The thread refers to the queues only, so it ends when this object is closed or deleted. The queues are
-    SimpleQueues, which a finalizer may use at any time.
-
-    Args:
-        entries: generator to run in the thread. It must not refer to the owner of this object.
+    The thread refers only to the queues and to the generator ``entries``, which must not refer to the owner of this
+    object, so the thread ends when this object is closed or deleted. The queues are SimpleQueues, which a finalizer may
+    use at any time.
     """
 
     def __init__(self, entries: Generator[Item, None, None]) -> None:

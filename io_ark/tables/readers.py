@@ -307,7 +307,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
         scan = codec.scan()
-        blocks = BlockLoader(scan, files) if scan is not None and scan.reads_places else None
+        blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
                 raise FormatError(BINARY_SCRIPT, file=source.name)

@@ -125,6 +125,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
 
 def _describe_bad_line(number: int, line: bytes) -> str:
+    """Return the error message for line ``number`` (from 1), which is blank or has a key without a value."""
     if not line.strip():
         return f"line {number} is blank: remove the line, because each line starts with a key"
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value: add the value"

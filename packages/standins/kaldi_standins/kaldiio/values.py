@@ -120,6 +120,7 @@ class KaldiioCodec(AnyCodec):
             super().write_body(sink, value, binary)
 
     def _write_binary(self, sink: Sink, value: Any) -> None:
+        """Write an object in little-endian binary. An empty float matrix keeps its numbers of rows and columns."""
         if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0 and value.dtype.kind == "f":
             write_empty(sink, value)
         else:
