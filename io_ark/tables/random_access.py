@@ -213,7 +213,7 @@ class ScriptLookup(Lookup):
         try:
             self._loaded = key, self._loader.load_value(key, rxfilename)
         except RangeError:
-            raise
+            raise  # As in Kaldi, a wrong range is an error even with the option p.
         except ArkError as error:
             logger.warning("%s (the key is treated as missing, because of the option p)", format_warning(error))
             return False

@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks of an archive. With the option ``p``, an error after the first entry only warns."""
+    """Yield entries or blocks. With the option ``p``, a failed command or an error after the first entry only warns."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
@@ -299,7 +299,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file: blocks, keys with values, or entries whose objects have not been read."""
+    """Yield blocks, keys with values, or (in the form "keys") entries of a script file whose objects are not read yet."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
