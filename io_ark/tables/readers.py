@@ -299,7 +299,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield blocks, keys with values, or (in the form "keys") entries of a script file whose objects are not read yet."""
+    """Yield the entries of a script file: as blocks, as keys with values, or, in the form "keys", without values."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
