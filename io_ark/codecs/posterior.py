@@ -138,8 +138,8 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 def _convert_pairs(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Convert the pairs (integer, weight) of each frame to arrays."""
     integers, weights = split_pairs(list(chain.from_iterable(frames)))
-    columns = convert_numbers(integers, np.dtype(np.int32)), convert_numbers(weights, np.dtype(np.float32))
-    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), *columns)
+    int32s, float32s = convert_numbers(integers, np.dtype(np.int32)), convert_numbers(weights, np.dtype(np.float32))
+    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), int32s, float32s)
 
 
 def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:

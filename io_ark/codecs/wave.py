@@ -426,8 +426,8 @@ class _SamplesOfFile:
 
     def __getitem__(self, slices: tuple[slice, slice]) -> npt.NDArray[np.int16]:
         begin, end, _ = slices[1].indices(self.shape[1])
-        frame_bytes = 2 * self.shape[0]
-        data = self._source.read_at((end - begin) * frame_bytes, self._offset + frame_bytes * begin)
+        frame_bytes, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * begin
+        data = self._source.read_at((end - begin) * frame_bytes, offset)
         frames = np.frombuffer(data, self._order).reshape(-1, self.shape[0])
         return np.array(frames.T[slices[0]], np.int16)
 
