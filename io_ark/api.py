@@ -30,7 +30,7 @@ from io_ark.specifier import (
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.output import open_output
-from io_ark.tables.loader import Loader, RelativeTo, read_from, resolve_codec, resolve_folder
+from io_ark.tables.loader import Loader, RelativeTo, read_rxfilename, resolve_codec, resolve_folder
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
@@ -74,7 +74,7 @@ def load(
     name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
         raise SpecifierError("is a script file: read it with io_ark.load_scp or io_ark.read", file=name)
-    return read_from(resolve_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
+    return read_rxfilename(resolve_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
 
 
 def save(

@@ -39,17 +39,12 @@ _CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at
 
 
 def detect_audio_format(source: Source) -> str:
-    """Return the format of the audio at the next byte of a source, such as "FLAC". Return "" for other data or WAV."""
+    """Return the format of the audio at the next byte, such as "FLAC". Return "" for wave files and other data."""
     return _detect_format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if a file is audio. ``head`` holds at least the first 12 bytes of the file.
-
-    >>> from io_ark.codecs.audio import is_audio_file
-    >>> is_audio_file(b"fLaC" + bytes(8)), is_audio_file(b"utt1 word word")
-    (True, False)
-    """
+    """Return True if a file is audio. ``head`` holds at least the first 12 bytes of the file."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
@@ -64,7 +59,7 @@ def _detect_format_of_head(head: bytes) -> str:
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
-    """Return the module soundfile. If it is not installed, raise FormatError with advice for the format ``name``."""
+    """Return the module soundfile, or raise FormatError at ``offset`` with advice for the audio format ``name``."""
     try:
         import soundfile
     except ImportError:
@@ -73,23 +68,23 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
     return soundfile
 
 
-def decode(data: Any, source: Source, name: str, max_duration: float = math.inf) -> tuple[float, npt.NDArray[np.int16]]:
-    """Decode an audio file to 16-bit samples. Floats are multiplied by 32768. Longer integers lose their lowest bits.
+def decode_audio_file(
+    data: Any, source: Source, name: str, max_duration: float = math.inf
+) -> tuple[float, npt.NDArray[np.int16]]:
+    """Decode the bytes of a whole audio file to 16-bit samples.
 
-    Args:
-        data: the bytes of the whole file.
-        source: source of the bytes, which messages name.
-        name: name of the format for messages, such as "FLAC".
-        max_duration: maximum duration in seconds. Longer audio is refused.
+    Floats are multiplied by 32768, and longer integers lose their lowest bits. ``name`` is the name of the format for
+    messages, such as "FLAC".
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
 
     Raises:
-        FormatError: soundfile is missing or cannot decode the bytes, or the audio is too long, is empty or has NaN.
+        FormatError: soundfile is missing or cannot decode the bytes, or the audio is longer than ``max_duration``
+            seconds, is empty or has NaN.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
-        parts = _read_parts(file, source, max_duration)
+        parts = _read_chunks(file, source, max_duration)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
     if samples.shape[1] == 0:
@@ -100,14 +95,10 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
 
 
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
-    """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
+    """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    The headers of FLAC and SPHERE contain these three numbers. For other formats, libsndfile decides how much of a file
-    to read. The output of a command is read completely.
-
-    Args:
-        source: source at the first byte of the audio.
-        name: name of the format, such as "FLAC".
+    The headers of FLAC and SPHERE contain these three numbers. For other formats ``name``, libsndfile decides how much
+    of a file to read. The output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.
@@ -126,6 +117,7 @@ def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | 
     Return None if the header lacks one of the three numbers, and for other formats.
     """
     if name == "FLAC":
+        # 20 bits of sampling rate, 3 bits of channels minus 1, 5 bits of bits per sample, and 36 bits of samples.
         packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
     elif name == "SPHERE":
@@ -174,26 +166,30 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 
-def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
-    """Read all samples, as int16 parts of shape (samples, channels). A damaged header may announce any length."""
-    parts: list[npt.NDArray[np.int16]] = []
-    count = clipped = 0
+def _read_chunks(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
+    """Read all samples, in int16 chunks of shape (samples, channels). Scale, round and clip floats.
+
+    The length in the header is not used, because a damaged header may announce any length. Raise FormatError for NaN,
+    and for audio that is longer than ``max_duration`` seconds.
+    """
+    chunks: list[npt.NDArray[np.int16]] = []
+    count = clipped_count = 0
     is_float = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        part = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
-        if not len(part):
+        chunk = file.read(_CHUNK_FRAMES, dtype="float64" if is_float else "int16", always_2d=True)
+        if not len(chunk):
             break
-        count += len(part)
+        count += len(chunk)
         if count > max_duration * file.samplerate:
             problem = f"the audio is longer than max_duration={max_duration:g} s"
             source.fail(f"{problem}: split the audio, or increase the limit", 0)
         if is_float:
-            if np.isnan(part).any():
+            if np.isnan(chunk).any():
                 source.fail("the audio has NaN samples: create the file again, or remove the recording")
-            rounded = np.rint(part * 32768.0)
-            part = np.clip(rounded, -32768, 32767)
-            clipped += int((part != rounded).sum())
-        parts.append(part.astype(np.int16))
-    if clipped:
-        logger.warning("%s: %d samples exceed -1 to 1 and were clipped", source.name, clipped)
-    return parts
+            rounded = np.rint(chunk * 32768.0)
+            chunk = np.clip(rounded, -32768, 32767)
+            clipped_count += int((chunk != rounded).sum())
+        chunks.append(chunk.astype(np.int16))
+    if clipped_count:
+        logger.warning("%s: %d samples exceed -1 to 1 and were clipped", source.name, clipped_count)
+    return chunks

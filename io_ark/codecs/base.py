@@ -87,22 +87,18 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def read_single(self, source: Source) -> T:
-        """Read the object at the next byte of ``source``, which no other object follows.
+        """Read the object at the next byte of ``source``, from which nothing is read afterwards.
 
-        Unlike :meth:`read`, this leaves bytes unread that are not needed.
+        Unlike :meth:`read`, this method leaves bytes unread that are not needed.
         """
         return self.read(source)
 
     def scan(self) -> Scan | None:
-        """Return a reader of blocks of small objects in C, or None if this kind or the C library has none."""
+        """Return a reader of blocks of small objects, or None if the kind has no reader or the C library is missing."""
         return make_scan(self.scan_kind) if self.scan_kind else None
 
     def pack(self, binary: bool) -> Pack:
-        """Return the functions that encode all entries of a block at once.
-
-        Args:
-            binary: True to encode in binary, False in text.
-        """
+        """Return the ways to encode all entries of a block at once, in binary or (if ``binary`` is False) in text."""
         return Pack()
 
     def part(self, source: Source, selection: Range | None) -> Any:
@@ -165,13 +161,13 @@ Class = TypeVar("Class", bound=type)
 
 
 def register_kind(kind: str) -> Callable[[Class], Class]:
-    """Return a class decorator that makes ``kind`` the kind as which instances of the class are written by default."""
+    """Return a class decorator that makes ``kind`` the default kind for writing instances of the class."""
 
-    def register(value_class: Class) -> Class:
+    def register_class(value_class: Class) -> Class:
         VALUE_KINDS[value_class] = kind
         return value_class
 
-    return register
+    return register_class
 
 
 class ArrayCodec(Codec[npt.NDArray[Any]]):
@@ -237,9 +233,9 @@ def read_marker(source: Source) -> bool:
 
 
 def quote(text: bytes) -> str:
-    """Quote bytes of a file for a message, shortened to one line."""
-    cut = text if len(text) <= 20 else text[:17] + b"..."
-    return repr(bytes(cut).decode("latin1"))
+    """Quote bytes of a file for a message. Of more than 20 bytes, only the first 17 are shown."""
+    shown = text if len(text) <= 20 else text[:17] + b"..."
+    return repr(bytes(shown).decode("latin1"))
 
 
 def quote_or_end(text: bytes) -> str:
@@ -255,10 +251,11 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and, unless it ends the source, one byte of white space. In text, skip white space before it.
+    """Read a token and the byte of white space after the token. In text, skip white space before the token.
 
     Raises:
-        FormatError: there is no token at this place, or no white space in ``MAX_TOKEN_BYTES`` bytes after its start.
+        FormatError: the next bytes are white space or the end of the source, or the token has more than
+            ``MAX_TOKEN_BYTES`` bytes.
     """
     at = source.tell()
     if not binary:
@@ -280,11 +277,7 @@ def read_token(source: Source, binary: bool) -> bytes:
 
 
 def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
-    """Read a token, which must be one of the expected tokens.
-
-    Raises:
-        FormatError: the next token is different.
-    """
+    """Read a token and return it. Raise FormatError unless it is one of the ``expected`` tokens."""
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
@@ -293,18 +286,14 @@ def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
 
 
 def read_int32(source: Source, binary: bool) -> int:
-    """Read a 32-bit integer.
-
-    Raises:
-        FormatError: there is no integer, or it does not fit into 32 bits.
-    """
+    """Read a 32-bit integer. Raise FormatError if there is no integer, or if it does not fit into 32 bits."""
     if binary:
         at = source.tell()
         size, value = _SIZED_INT32.unpack(source.read(5))
         if size != 4:
             source.fail(f"expected a 4-byte integer (a byte 4, then its bytes), found a byte {size % 256}", at)
         return int(value)
-    text = _read_text(source, INTEGER, "an integer")
+    text = _read_number(source, INTEGER, "an integer")
     value = int(text)
     if not INT32_MIN <= value <= INT32_MAX:
         source.fail(f"{quote(text)} does not fit into 32 bits", source.tell() - len(text))
@@ -312,15 +301,9 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a count, a 32-bit integer that must not be negative.
+    """Read a count: a 32-bit integer. Raise FormatError for any other data, and for a negative number.
 
-    Args:
-        source: source at the count.
-        binary: True if the count is stored in binary, False for text.
-        what: description of the count for the error message.
-
-    Raises:
-        FormatError: there is no integer of 32 bits, or it is negative.
+    ``what`` describes the count in the error message.
     """
     at = source.tell()
     size = read_int32(source, binary)
@@ -330,11 +313,7 @@ def read_size(source: Source, binary: bool, what: str) -> int:
 
 
 def as_int32(value: object) -> int:
-    """Convert ``value`` to an integer of 32 bits.
-
-    Raises:
-        FormatError: ``value`` is not an integer, or does not fit into 32 bits.
-    """
+    """Convert ``value`` to a Python integer. Raise FormatError for a value that is not an integer of 32 bits."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -345,19 +324,14 @@ def as_int32(value: object) -> int:
 
 
 def encode_int32(value: int) -> bytes:
-    """Encode a 32-bit integer in binary."""
+    """Encode a 32-bit integer in binary: a byte 4, and then the integer in little-endian byte order."""
     return _SIZED_INT32.pack(4, value)
 
 
-def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float or double.
+def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
+    """Read a float and round it to float32, or read a double if ``is_single`` is False.
 
     A binary number of the other type is converted. As in Kaldi, ``inf`` and ``nan`` in text are refused.
-
-    Args:
-        source: source at the number.
-        binary: True if the number is stored in binary, False for text.
-        single: True for a float, which is rounded to float32, False for a double.
 
     Raises:
         FormatError: there is no number, or it is out of range.
@@ -369,23 +343,19 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
             source.fail(f"expected a float (a byte 4 or 8, then its bytes), found a byte {size}", at)
         stored = _FLOAT if size == 4 else _DOUBLE
         value = float(stored.unpack(source.read(size))[0])
-        if size == 4 or not single:
+        if size == 4 or not is_single:
             return value
         with np.errstate(over="ignore"):
             return float(np.float32(value))
-    text = _read_text(source, NUMBER, "a number")
-    value = round_to_float32(text) if single else float(text)
+    text = _read_number(source, NUMBER, "a number")
+    value = round_to_float32(text) if is_single else float(text)
     if np.isinf(value):
-        source.fail(f"{quote(text)} is out of range for a {'float' if single else 'double'}", at)
+        source.fail(f"{quote(text)} is out of range for a {'float' if is_single else 'double'}", at)
     return value
 
 
 def read_bool(source: Source, binary: bool) -> bool:
-    """Read a boolean, which is stored as ``T`` or ``F``.
-
-    Raises:
-        FormatError: there is neither ``T`` nor ``F``.
-    """
+    """Read a boolean, which is stored as ``T`` or ``F``. Raise FormatError for any other character."""
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
         source.fail(f"expected T or F, found {quote_or_end(letter)}")
@@ -393,8 +363,8 @@ def read_bool(source: Source, binary: bool) -> bool:
     return letter == b"T"
 
 
-def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
-    """Read a number in text that matches ``pattern``. ``what`` describes the number in errors."""
+def _read_number(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
+    """Read a number in text, such as an integer, that matches ``pattern``. ``what`` names the number in errors."""
     source.skip_space()
     ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(ahead)
@@ -411,7 +381,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     return number[0]
 
 
-def end_line(source: Source) -> None:
+def skip_line_end(source: Source) -> None:
     r"""Skip the ``\n`` or ``\r\n`` that ends a text object, if it is present."""
     end = source.peek(2)
     if end == b"\r\n":
@@ -421,21 +391,17 @@ def end_line(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array, and refuse masked elements."""
+    """Convert ``value`` to an array. Raise FormatError if it has masked elements."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)
 
 
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
-    """Convert ``value`` to a float vector or matrix. An empty matrix gets the shape (0, 0).
+    """Convert ``value`` to a vector (``dimensions=1``) or a matrix (``dimensions=2``) of the float type ``dtype``.
 
-    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail when they read one.
-
-    Args:
-        value: array, or an object that NumPy converts to an array.
-        dtype: type of the result, float32 or float64.
-        dimensions: 1 for a vector, 2 for a matrix.
+    An empty matrix gets the shape (0, 0), because Kaldi's programs fail when they read a matrix with rows but no
+    columns, or with columns but no rows.
 
     Raises:
         FormatError: ``value`` is not numeric, has masked elements, or has a different number of dimensions.
@@ -460,7 +426,7 @@ _MAX_COPIED_BYTES = 1 << 12
 
 
 def view_raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
-    """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
+    """Return the bytes of an array in C order. A large, contiguous array is viewed without a copy."""
     if array.nbytes <= _MAX_COPIED_BYTES:
         return array.tobytes()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -59,7 +59,7 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """Return the method with a number or a name. ``speech`` is short for ``speech_feature``.
+        """Return the method with this number or name. The name ``speech`` is short for ``speech_feature``.
 
         Raises:
             FormatError: the method is unknown.
@@ -129,7 +129,7 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Decompress to an array of shape (rows, columns). Values are computed in float32 for any ``dtype``."""
-        header, *integers = _encode(self)
+        header, *integers = _encode_parts(self)
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
@@ -138,12 +138,13 @@ class CompressedMatrix:
         return part
 
     def scaled(self, factor: float) -> CompressedMatrix:
-        """Return this matrix times ``factor`` without decompressing it."""
+        """Return this matrix times ``factor``. Only the range of values changes, in float32, and not the integers."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 
 
 def _decompress_in_c(header: bytes, rows: int, columns: int, data: Any, begin: int) -> Array:
+    """Compute :func:`_decompress` in C."""
     values = np.empty((rows, columns), np.float32)
     integers = data if type(data) is bytes else np.frombuffer(data, np.uint8)
     NATIVE.function("ark_decompress")(header, integers, begin, values)
@@ -152,7 +153,7 @@ def _decompress_in_c(header: bytes, rows: int, columns: int, data: Any, begin: i
 
 @NATIVE.twin(_decompress_in_c)
 def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -> Array:
-    """Return the float32 values of a matrix.
+    """Return the float32 values of a compressed matrix, shape (rows, columns).
 
     Args:
         header: the name of the format, a space and the header. More bytes may follow.
@@ -217,23 +218,23 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
 
 def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
-    """Return a compressed matrix in binary without the marker."""
+    """Compress a matrix of shape (rows, columns), and return its bytes without the binary marker."""
     values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
     if packed is None:
-        return b"".join(_encode(_compress_values(values, method)))
+        return b"".join(_encode_parts(_compress_values(values, method)))
     return packed.data.data[int(packed.objects[0]) + len(BINARY_MARKER) :]
 
 
 def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
-    """Compress a nonempty float32 matrix. For the errors, see :func:`compress`."""
+    """Compress a nonempty float32 matrix of shape (rows, columns). For the errors, see :func:`compress`."""
     if method == CompressionMethod.AUTO:
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
     format_name, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
     if format_name != b"CM":
-        codes = _to_integers(values, minimum, span, _FORMATS[format_name])
+        codes = _scale_to_integers(values, minimum, span, _FORMATS[format_name])
         return CompressedMatrix(format_name, float(minimum), float(span), codes, _NO_PERCENTILES)
     percentiles = _choose_percentiles(values.T, minimum, span)
     codes = _scale_within_percentiles(values.T, _scale_percentiles(minimum, span, percentiles))
@@ -266,8 +267,11 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
     return least, span
 
 
-def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
-    """Scale ``(value - minimum) / span`` to integers with the rounding of Kaldi's FloatToUint16 and FloatToUint8."""
+def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
+    """Scale values from ``minimum`` to ``minimum + span`` to all integers of the unsigned type ``dtype``.
+
+    The rounding is that of Kaldi's FloatToUint16 and FloatToUint8. Values outside the range are clipped.
+    """
     with np.errstate(over="ignore"):
         scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
     # Add in float64, because a sum in float32 could round up to the next integer.
@@ -276,9 +280,13 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
 
 
 def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
-    """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar)."""
+    """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar).
+
+    ``values`` has the shape (columns, rows), and ``limits`` holds the four percentiles, shape (4, columns, 1).
+    """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
+        """Return the number of steps, rounded and from 0 to ``count``, between ``low`` and each value."""
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
         parts = (values - low) / (high - low) * np.float32(count)
@@ -292,26 +300,25 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
 
 
 def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
-    """Return distinct percentiles for each row of an array of shape (columns, rows) (Kaldi's ComputeColHeader)."""
+    """Return four ascending percentiles of each column, uint16 of shape (columns, 4) (Kaldi's ComputeColHeader).
+
+    ``columns`` has the shape (columns, rows). The unit is 1/65535 of ``span``, which starts at ``minimum``.
+    """
     rows = columns.shape[1]
     quarter = rows // 4
     # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
-    places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    chosen = np.sort(columns, axis=1)[:, places]
+    ranks = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
+    chosen = np.sort(columns, axis=1)[:, ranks]
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(places)] = _to_integers(np.ascontiguousarray(chosen), minimum, span, _FORMATS[b"CM2"])
-    steps[:, 0] = np.minimum(steps[:, 0], 65532)
-    for i, top in (1, 65533), (2, 65534), (3, 65535):
-        steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), top)
+    steps[:, : len(ranks)] = _scale_to_integers(np.ascontiguousarray(chosen), minimum, span, _FORMATS[b"CM2"])
+    steps[:, 0] = np.minimum(steps[:, 0], 65532)  # The limits leave room for larger percentiles up to 65535.
+    for i, limit in (1, 65533), (2, 65534), (3, 65535):
+        steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), limit)
     return steps.astype(np.uint16)
 
 
 def read_compressed(source: Source) -> CompressedMatrix:
-    """Read a compressed matrix in binary, after the marker.
-
-    Raises:
-        FormatError: the matrix is invalid or incomplete.
-    """
+    """Read a compressed matrix in binary, after the marker. Raise FormatError if it is invalid or incomplete."""
     head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)
     if columns == 0:
@@ -320,27 +327,25 @@ def read_compressed(source: Source) -> CompressedMatrix:
     return _unpack_matrix(head, source.read_array(np.uint8, size), 0)
 
 
-def read_decompressed(source: Source, head: bytes) -> Array:
-    """Read the float32 values of a compressed matrix in binary, after the marker.
+def read_and_decompress(source: Source, head: bytes) -> Array:
+    """Read a compressed matrix in binary, after the marker, and return its float32 values (rows, columns).
 
-    ``head`` holds the next bytes of the source: :data:`MAX_HEADER_BYTES` bytes or more, if the source has them.
-
-    Raises:
-        FormatError: the matrix is invalid or incomplete.
+    ``head`` holds the next :data:`MAX_HEADER_BYTES` bytes of the source, or all bytes if there are fewer. Raise
+    FormatError if the matrix is invalid or incomplete.
     """
     rows, columns, size = _read_header(source, head)
     return _decompress(head, rows, columns, *source.take(size)) if columns else np.empty((0, 0), np.float32)
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
-    """Skip a compressed matrix in binary, after the marker, and return the numbers of rows and columns."""
+    """Skip a compressed matrix in binary, after the marker. Return its numbers of rows and columns."""
     rows, columns, size = _read_header(source, source.peek(MAX_HEADER_BYTES))
     source.skip(size)
     return rows, columns
 
 
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
-    """Read a header. Return the number of rows, of columns, and of the bytes after the header."""
+    """Read the header, with which ``head`` starts. Return the numbers of rows, columns, and bytes after the header."""
     format_name, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(format_name)
     if not space and len(head) < _HEADER.size:
@@ -362,8 +367,8 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     return rows, columns, rows * columns * stored.itemsize + (8 * columns if format_name == b"CM" else 0)
 
 
-def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
-    """Return the stored parts of a matrix without the marker: header, percentiles and integers."""
+def _encode_parts(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
+    """Return the bytes of the header, of the percentiles (none unless the format is CM) and of the integers."""
     format_name, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if format_name == b"CM" else 0, 4):
         raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
@@ -374,6 +379,7 @@ def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes 
 
 
 def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
+    """Compute :func:`compressed_block` in C."""
     if block.dimensions != 2 or block.values.dtype != np.float32:
         return None
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
@@ -381,10 +387,10 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
         raise ValueError("the keys, shapes and values of a block do not match")
     room = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
-    used = NATIVE.function("ark_compress_arrays")(
+    size = NATIVE.function("ark_compress_arrays")(
         block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
     )
-    return PackedBlock(block.keys, packed[:used], objects) if used >= 0 else None
+    return PackedBlock(block.keys, packed[:size], objects) if size >= 0 else None
 
 
 @NATIVE.twin(_compress_block_in_c)
@@ -397,6 +403,13 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 
     Returns:
         The entries of an archive, or None if the block has other values or a matrix cannot be compressed.
+
+    >>> import numpy as np
+    >>> from io_ark.blocks import ArrayBlock
+    >>> from io_ark.codecs import CompressionMethod, compressed_block
+    >>> block = ArrayBlock(b"utt1\\n", np.zeros(6, np.float32), np.array([[2, 3]]))
+    >>> bytes(compressed_block(block, CompressionMethod.TWO_BYTE_AUTO).data[:11])
+    b'utt1 \\x00BCM2 '
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None
@@ -406,7 +419,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
             entries.write(key + b" ")
             objects.append(entries.tell())
             entries.write(BINARY_MARKER)
-            entries.writelines(_encode(_compress_values(matrix, CompressionMethod(method))))
+            entries.writelines(_encode_parts(_compress_values(matrix, CompressionMethod(method))))
     except FormatError:
         return None
     return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
@@ -436,5 +449,7 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text(sink, matrix.to_array())
             return
-        for part in _encode(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),):
+        for part in (
+            _encode_parts(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),)
+        ):
             sink.write(part)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, end_line, quote_or_end
+from io_ark.codecs.base import Sink, quote_or_end, skip_line_end
 from io_ark.codecs.ranges import find_slices
 from io_ark.codecs.text_format import encode_lists
-from io_ark.codecs.text_parse import parse, warn_of_words
+from io_ark.codecs.text_parse import parse_rows, warn_of_nonfinite
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -28,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """Read a header, and return the precision and the numbers of rows and columns."""
+    """Read the header ``head`` of a matrix. Return the stored type and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
         source.read(HEADER_SIZE)  # This raises TruncatedError, because the source has fewer bytes.
@@ -44,22 +44,16 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
 
 
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
-    """Read a dense matrix in binary.
+    """Read a dense matrix in binary, after the marker, as an array (rows, columns) of type ``dtype``.
 
-    Args:
-        source: source at the header, which follows the binary marker.
-        head: the next ``HEADER_SIZE`` bytes of the source.
-        dtype: type of the result.
-
-    Returns:
-        Array of shape (rows, columns).
+    ``head`` holds the next ``HEADER_SIZE`` bytes of the source.
     """
     stored, rows, columns = _read_header(source, head)
     return _convert_values(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip the matrix that :func:`read_dense` would read, and return its numbers of rows and columns."""
+    """Skip a dense matrix in binary, whose header is ``head``, and return its numbers of rows and columns."""
     stored, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored.itemsize)
     return rows, columns
@@ -68,27 +62,24 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
-    Args:
-        source: source at the header, which follows the binary marker.
-        head: the next ``HEADER_SIZE`` bytes of the source.
-        dtype: type of the result.
-        part: rows and columns to read.
+    The arguments are those of :func:`read_dense`, and ``part`` selects rows and columns.
 
     Raises:
         FormatError: the matrix is invalid or incomplete.
         RangeError: the range is outside the matrix.
     """
     stored, rows, columns = _read_header(source, head)
-    chosen, chosen_columns = find_slices(part, rows, columns, source.name)
+    row_slice, column_slice = find_slices(part, rows, columns, source.name)
     source.check(rows * columns * stored.itemsize)
-    source.skip(chosen.start * columns * stored.itemsize)
-    values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
-    if chosen_columns != slice(0, columns):
-        values = values[:, chosen_columns].copy()
+    source.skip(row_slice.start * columns * stored.itemsize)
+    values = source.read_array(stored, (row_slice.stop - row_slice.start) * columns).reshape(-1, columns)
+    if column_slice != slice(0, columns):
+        values = values[:, column_slice].copy()
     return _convert_values(values, dtype)
 
 
 def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert float32 to float64, or float64 to float32. Numbers beyond the range of float32 become infinite."""
     if values.dtype == dtype:
         return values
     with np.errstate(over="ignore", invalid="ignore"):
@@ -102,8 +93,8 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
         FormatError: there is no matrix, a word is not a number, or the rows differ in length.
     """
     text, at = read_bracketed_text(source, "matrix")
-    values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
-    warn_of_words(values, "matrix")
+    values, counts = parse_rows(text, dtype, lambda message, i: source.fail(f"a matrix in text: {message}", at + i))
+    warn_of_nonfinite(values, "matrix")
     columns = counts[0] if counts else 0
     for row, count in enumerate(counts):
         if count != columns:
@@ -114,7 +105,9 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
 
 
 def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
-    """Read a bracketed object up to the end of its line. Return the text between ``[`` and ``]``, and its offset.
+    """Read an object between ``[`` and ``]``, and the newline after it. Return the text between the brackets.
+
+    ``what`` names the kind of object in errors. The second value is the offset of the text in the source.
 
     Raises:
         FormatError: a bracket is missing.
@@ -134,7 +127,7 @@ def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     if source.at_end():
         source.fail(f"a {what} in text has no closing ']'; the file may be truncated", at)
     source.skip(1)
-    end_line(source)
+    skip_line_end(source)
     return text, at + 1
 
 
@@ -143,15 +136,15 @@ def _peek_word(source: Source) -> bytes:
 
 
 def write_text(sink: Sink, matrix: Array) -> None:
-    """Write a matrix in text in the format of Kaldi's ``MatrixBase::Write``."""
+    """Write a matrix of shape (rows, columns) in the text format of Kaldi's ``MatrixBase::Write``."""
     if matrix.size == 0:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
     # Formatting some rows at a time bounds the memory for the text of a large matrix.
     step = max(1, _MAX_FORMATTED_NUMBERS // matrix.shape[1])
-    for first in range(0, len(matrix), step):
-        rows = matrix[first : first + step]
+    for begin in range(0, len(matrix), step):
+        rows = matrix[begin : begin + step]
         numbers = np.ascontiguousarray(rows).reshape(-1)
         sink.write(encode_lists([matrix.shape[1]] * len(rows), (numbers,), (b"\n  ", b""))[0])
     sink.write(b"]\n")

@@ -65,10 +65,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
-    """Detect the kind of the object at the next byte without consuming it.
-
-    Returns:
-        The kind, and the options of the codec to read it with.
+    """Return the kind of the object at the next byte, and the options of the codec to read it with. Consume no bytes.
 
     Raises:
         FormatError: the bytes are not the start of any kind of object.
@@ -95,20 +92,20 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 
 
 def is_single_object(source: Source) -> bool:
-    """Return True if a single object starts here: an object in binary, audio, or a matrix or model in text."""
+    """Return True if the next bytes of ``source`` start an object in binary, audio, or a matrix or model in text."""
     head = source.peek_buffered(_MAX_START_BYTES)
-    starts = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
-    return starts or head[:4] == FST or is_audio_file(head)
+    is_object = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
+    return is_object or head[:4] == FST or is_audio_file(head)
 
 
 def _detect_integer_kind(source: Source) -> str:
-    """Return the kind of an object that starts with a 4-byte number. No such number follows the object."""
+    """Return the kind of an object in binary that starts with a 4-byte number, a count or the object itself."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
-    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
-    for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
+    least_size = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for `count` integers.
+    for size in (least_size, *(window for window in _WINDOWS if window > least_size)):
         window = source.peek(size)
         kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
@@ -121,40 +118,42 @@ def _classify_number(head: bytes) -> str:
 
 
 def _are_floats(window: bytes, first: int, count: int) -> bool:
-    """Return True if ``count`` numbers of 4 bytes, from number ``first`` on, are probably floats."""
+    """Return True if numbers of 4 bytes are probably floats: all have common magnitudes or are 0, but not all are 0.
+
+    The numbers are the ``count`` numbers from the index ``first`` on, or fewer if the window ends before.
+    """
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
-    size = np.abs(bits.astype("<i4").view("<f4"))
+    magnitudes = np.abs(bits.astype("<i4").view("<f4"))
     smallest, greatest = _COMMON_FLOATS
-    common = ((size >= smallest) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
-    return bool(common.any() and (common | (bits == 0)).all())
+    is_common = ((magnitudes >= smallest) & (magnitudes <= greatest)) | np.isinf(magnitudes) | np.isin(bits, _NAN_BITS)
+    return bool(is_common.any() and (is_common | (bits == 0)).all())
 
 
-def _find_fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
-    """Return the kind that fits these bytes, or None.
+def _find_fitting_kind(window: bytes, is_cut: bool, is_last: bool) -> str | None:
+    """Return the first kind in ``_INTEGER_KINDS`` whose object is complete in a window, or None.
 
-    Args:
-        window: the bytes.
-        cut: True if more bytes follow the window. The object may then be longer than the window.
-        last: accept a kind whose object is longer than the window.
+    If no object is complete, but more bytes follow the window (``is_cut``), and no longer window will be examined
+    (``is_last``), return the first kind whose object is longer than the window.
     """
-    longer = None
+    longer_kind = None
     for kind in _INTEGER_KINDS:
         trial = BytesSource(window)
         try:
             _codec(kind).read(trial)
         except TruncatedError:
-            longer = longer or kind
+            longer_kind = longer_kind or kind
         except FormatError:
             pass
         else:
+            # In an archive, a key follows an object. Another number shows that the object has another kind.
             if not trial.peek(len(_VECTOR)).startswith((b"\x04", _VECTOR)):
                 return kind
-    return longer if cut and last else None
+    return longer_kind if is_cut and is_last else None
 
 
 def _classify_text(source: Source) -> str:
-    """Return the kind of an object in text. Raise FormatError for bytes that are not text."""
+    """Return the kind of the object in text at the next byte. Raise FormatError for bytes that are not text."""
     for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
@@ -197,7 +196,7 @@ def _classify_text(source: Source) -> str:
 
 
 def _classify_lines(lines: list[list[bytes]]) -> str:
-    """Classify a text file by its first lines."""
+    """Return "int-lines", "symbol-table" or "lines" for a text file. ``lines`` holds the words of its first lines."""
     lengths = {len(words) for words in lines if words}
     if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
         return "int-lines" if lengths == {1} else "symbol-table"
@@ -205,7 +204,7 @@ def _classify_lines(lines: list[list[bytes]]) -> str:
 
 
 def _classify_brackets(text: bytes) -> str:
-    """Classify text that starts with ``[``."""
+    """Return the kind of an object in text that starts with ``[``."""
     inside, _, after = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
         # The rows of a triangle have 1, 2, 3 ... numbers. The rows of a matrix have equal lengths.
@@ -218,7 +217,7 @@ def _classify_brackets(text: bytes) -> str:
 
 
 def _classify_list(line: bytes) -> str:
-    """Classify a line with semicolons, which end lists and separate pairs."""
+    """Return the kind of a line with semicolons, which end each list of integers, or separate pairs."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
     are_integers = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
@@ -290,7 +289,7 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind in which a value is written if no kind is passed.
+    """Return the kind that is used to write a value if you do not pass ``kind``.
 
     Raises:
         FormatError: no kind fits the value.
@@ -312,12 +311,12 @@ def kind_of(value: Any) -> str:
                 return _detect_kind_of_list(value)
             raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
     array = np.asarray(value)
-    known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-    if known is None:
+    array_kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
+    if array_kind is None:
         is_integer_matrix = array.ndim == 2 and array.dtype.kind in "iub"
         advice = "the numbers to float32" if is_integer_matrix else "the array to a vector or a matrix of numbers"
         raise FormatError(f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert {advice}")
-    return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
+    return array_kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{array_kind}"
 
 
 _KINDS_OF_CLASSES: tuple[tuple[Any, str], ...] = (
@@ -327,11 +326,7 @@ _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vecto
 
 
 def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior).
-
-    Raises:
-        FormatError: the list has other elements.
-    """
+    """Return the kind of a list of tokens, integers, lists of integers or lists of pairs, or raise FormatError."""
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"
     if all(isinstance(element, int | np.integer) for element in value):

@@ -94,18 +94,19 @@ class FstCodec(Codec[Fst]):
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
     """Read an acceptor: OpenFst's ``compact_acceptor`` in binary, or in text one arc per line up to an empty line."""
-    return _read_compact(source) if binary else _read_lines(source)
+    return _read_binary_acceptor(source) if binary else _read_text_acceptor(source)
 
 
 def _read_name(source: Source) -> bytes:
+    """Read the name of a type of FST or arc: its length in bytes, and the bytes."""
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     if not 0 <= length <= _MAX_NAME_BYTES:
         source.fail(f"invalid length of the name of an FST's type: {length} bytes; the file is damaged")
     return bytes(source.read(length))
 
 
-def _read_compact(source: Source) -> Acceptor:
-    """Read an acceptor in binary. Raise FormatError for another type of FST, or an invalid FST."""
+def _read_binary_acceptor(source: Source) -> Acceptor:
+    """Read an acceptor in binary. Raise FormatError for any other type of FST, and for an invalid FST."""
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
         source.fail("expected an FST in OpenFst's binary format", at)
@@ -119,34 +120,35 @@ def _read_compact(source: Source) -> Acceptor:
                     "--clear_osymbols", at)  # fmt: skip
     if not (0 <= count < INT32_MAX and -1 <= start < max(count, 0)):
         source.fail(f"invalid FST of {count} states with start state {start}; the file is damaged", at)
-    aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
-    ends = _read_aligned(source, aligned, "<u4", count + 1).astype(np.int64)
+    is_aligned = bool(flags & _IS_ALIGNED) or version == _ALIGNED_VERSION
+    ends = _read_array(source, is_aligned, "<u4", count + 1).astype(np.int64)
     if ends[0] != 0 or (np.diff(ends) < 0).any():
         source.fail("the arcs of an FST's states are not in order; the file is damaged", at)
-    elements = _read_aligned(source, aligned, _ELEMENT, int(ends[-1]))
-    owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
-    final = elements["label"] == _FINAL
+    elements = _read_array(source, is_aligned, _ELEMENT, int(ends[-1]))
+    states = np.repeat(np.arange(count, dtype=np.int32), np.diff(ends))
+    is_final = elements["label"] == _FINAL
     final_costs = np.full(count, np.inf, np.float32)
-    final_costs[owners[final]] = elements["weight"][final]
-    arcs = elements[~final]
+    final_costs[states[is_final]] = elements["weight"][is_final]
+    arcs = elements[~is_final]
     if ((arcs["next_state"] < 0) | (arcs["next_state"] >= count)).any():
         source.fail("an arc of an FST leads to a state that does not exist; the file is damaged", at)
-    return Acceptor(start, final_costs, owners[~final], *(arcs[name].copy() for name in _ARC_FIELDS))
+    return Acceptor(start, final_costs, states[~is_final], *(arcs[name].copy() for name in _ARC_FIELDS))
 
 
 _ARC_FIELDS = ("label", "weight", "next_state")
 
 
-def _read_aligned(source: Source, aligned: bool, dtype: npt.DTypeLike, count: int) -> Array:
-    if aligned:
+def _read_array(source: Source, is_aligned: bool, dtype: npt.DTypeLike, count: int) -> Array:
+    """Read ``count`` elements in binary. If ``is_aligned``, first skip the bytes up to the next multiple of 16."""
+    if is_aligned:
         source.skip(-source.tell() % _ALIGNMENT)
     return source.read_array(dtype, count)
 
 
-def _read_lines(source: Source) -> Acceptor:
+def _read_text_acceptor(source: Source) -> Acceptor:
     """Read an acceptor in text. Raise FormatError for a line that is not an arc or a final state of an acceptor."""
     arcs: list[tuple[int, int, float, int]] = []
-    final: dict[int, float] = {}
+    cost_of_final: dict[int, float] = {}
     start = -1
     if source.read_line().strip():
         source.fail("expected an FST in text to start on a new line")
@@ -156,7 +158,7 @@ def _read_lines(source: Source) -> Acceptor:
         start = state if start < 0 else start
         cost = _parse_cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
-            final[state] = cost
+            cost_of_final[state] = cost
         elif len(words) in (4, 5) and words[2] == words[3]:
             label = _parse_integer(source, words[2], at)
             arcs.append((state, label, cost, _parse_integer(source, words[1], at, minimum=0)))
@@ -164,11 +166,12 @@ def _read_lines(source: Source) -> Acceptor:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
-    count = 1 + max([start, *final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
-    if count > 2 * (len(arcs) + len(final)) + 1:
+    count = 1 + max([start, *cost_of_final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
+    # A line names at most two states, so more states than this bound come from a damaged number.
+    if count > 2 * (len(arcs) + len(cost_of_final)) + 1:
         source.fail(f"most of the {count} states of an FST have no arc and are not final; the file is damaged", at)
     final_costs = np.full(count, np.inf, np.float32)
-    for state, cost in final.items():
+    for state, cost in cost_of_final.items():
         final_costs[state] = cost
     arcs.sort(key=lambda arc: arc[0])
     columns = zip(*arcs, strict=True) if arcs else ((), (), (), ())
@@ -178,6 +181,7 @@ def _read_lines(source: Source) -> Acceptor:
 
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
+    """Parse a label, or with ``minimum=0`` a state. ``at`` is the offset of its line, for the error."""
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)

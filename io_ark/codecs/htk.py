@@ -48,13 +48,13 @@ def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int)
 
     Args:
         block: matrices of shape (frames, dimension).
-        sample_period: time between frames in units of 100 ns.
-        parameter_kind: HTK's code of the kind of features, with its qualifiers.
+        sample_period, parameter_kind: see :class:`HtkFeatures`.
 
     Returns:
         The bytes of the headers, shape (entries, 12), and the bytes of the numbers of all matrices, shape (bytes,).
         None if a number does not fit into a header.
     """
+    # As in `as_floats`, an empty matrix has no rows and no columns.
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)
     fields = {"frames": rows, "period": sample_period, "size": 4 * columns, "kind": parameter_kind}
@@ -81,7 +81,7 @@ class HtkCodec(Codec[HtkFeatures]):
             source.fail(f"invalid size of an HTK file: {frames} frames of {size} bytes; the file is damaged", at)
         columns = size // 4
         values = source.read_array(">f4", frames * columns).reshape(frames, columns).astype(np.float32)
-        if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:
+        if parameter_kind & _CHECKSUM and len(source.peek(2)) == 2:  # The checksum is not checked, and may be missing.
             source.skip(2)
         return HtkFeatures(values, period, parameter_kind & ~_CHECKSUM)
 

@@ -43,25 +43,21 @@ _DIGITS = b"0123456789 "  # If a line has only these characters, NumPy parses it
 
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
-    """Return the record layout of numbers with a size byte before every number."""
+    """Return the layout of a record of numbers called ``names``. A size byte, such as ``x_size``, precedes each."""
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, np.dtype(dtype)))])
 
 
-def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
+def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
     """Read records of numbers in binary, and check the size byte before every number.
 
     Args:
         source: source at the first record.
         layout: type of a record (see :func:`create_sized_layout`).
-        count: number of records.
+        count: number of records, and length of the array of records that is returned.
         what: description of the records for error messages.
 
-    Returns:
-        Array of records, shape (count,).
-
     Raises:
-        FormatError: a size byte is wrong.
-        TruncatedError: fewer records are available.
+        FormatError: a size byte is wrong, or fewer records are available (a TruncatedError).
     """
     at = source.tell()
     records = source.read_array(layout, count)
@@ -70,15 +66,15 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
             size = layout[name.removesuffix("_size")].itemsize
             wrong = np.flatnonzero(records[name] != size)
             if len(wrong):
-                place = at + int(wrong[0]) * layout.itemsize
+                offset = at + int(wrong[0]) * layout.itemsize
                 source.fail(
-                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", place
+                    f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", offset
                 )
     return records
 
 
-def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
-    """Write records of this layout with their size bytes."""
+def write_sized_records(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
+    """Write records of numbers in binary. ``columns`` maps names of ``layout`` to arrays of shape (records,)."""
     records = np.empty(len(next(iter(columns.values()))), layout)
     for name, values in columns.items():
         records[name + "_size"] = layout[name].itemsize
@@ -87,12 +83,10 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
-    """Read a line. Return the line without its end, and its offset.
-
-    ``what`` describes the expected line in the error.
+    """Read a line. Return the line without its newline, and the offset of the line in the source.
 
     Raises:
-        FormatError: the source has no further line.
+        FormatError: the source has no further line. ``what`` describes the expected line in the error.
     """
     at = source.tell()
     if source.at_end():
@@ -101,16 +95,12 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers.
+    """Parse the integers in a line of text with the syntax of ``istream >> int``, which reads ``1-2`` as 1 and -2.
 
-    Args:
-        text: the line.
-        source: source of the line, which errors name.
-        at: offset of the line in the source, for errors.
-        dtype: integer type of the result.
+    ``at`` is the offset of the line in the source, for errors.
 
     Returns:
-        Array of shape (numbers,).
+        Array of shape (numbers,) and of the integer type ``dtype``.
 
     Raises:
         FormatError: a word is not an integer, or an integer is out of range.
@@ -132,7 +122,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
 
 
 def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a one-dimensional array of the integer type ``dtype``.
+    """Convert ``value`` to an array of shape (numbers,) of the integer type ``dtype``.
 
     Raises:
         FormatError: the value does not have one dimension, is not integer, or does not fit into the type.
@@ -144,23 +134,19 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}: reshape the array")
     if array.size and array.dtype.kind not in "iub":
         raise FormatError(f"a vector of integers cannot hold {array.dtype}: convert it to an integer type")
-    if not fits(array, dtype):
+    if not are_within_range(array, dtype):
         raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
 
 
-def fits(values: Array, dtype: npt.DTypeLike) -> bool:
+def are_within_range(values: Array, dtype: npt.DTypeLike) -> bool:
     """Return True if all integers in ``values`` are within the range of the type ``dtype``."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 
 
 class IntVectorCodec(ArrayCodec):
-    """Codec of vectors of integers: arrays of shape (length,).
-
-    Args:
-        dtype: type of the integers, int32 or int8.
-    """
+    """Codec of vectors of integers: arrays of shape (length,). ``dtype`` is int32 or int8."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -173,7 +159,7 @@ class IntVectorCodec(ArrayCodec):
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
         # Not np.ascontiguousarray, which would return a single element as a view with the stride of its record.
-        records = read_sized(source, self._layout, count, "a vector of integers")
+        records = read_sized_records(source, self._layout, count, "a vector of integers")
         return np.array(records["value"])
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
@@ -185,7 +171,7 @@ class IntVectorCodec(ArrayCodec):
         numbers = to_integers(value, self.dtype)
         if binary:
             sink.write(encode_int32(len(numbers)))
-            write_sized(sink, self._layout, value=numbers)
+            write_sized_records(sink, self._layout, value=numbers)
         else:
             sink.write(encode_list(numbers.astype(np.int32, copy=False), (b"", b"\n")))
 
@@ -211,11 +197,11 @@ class IntVectorVectorCodec(Codec[list[Array]]):
     def read_body(self, source: Source, binary: bool) -> list[Array]:
         if not binary:
             return self._read_text(source)
-        lengths, numbers = self.read_joined(source)
+        lengths, numbers = self.read_arrays(source)
         return [numbers[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
-    def read_joined(self, source: Source) -> tuple[Array, Array]:
-        """Read vectors in binary. Return their lengths, and the numbers of all vectors in one array."""
+    def read_arrays(self, source: Source) -> tuple[Array, Array]:
+        """Read vectors in binary. Return their lengths (vectors,), and the numbers of all vectors in one array."""
         count = base.read_size(source, True, "the number of vectors")
         lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
@@ -257,11 +243,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 class PairVectorCodec(Codec[Array]):
-    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2).
-
-    Args:
-        dtype: type of the numbers, int32 or float32.
-    """
+    """Codec of vectors of pairs of numbers: arrays of shape (pairs, 2). ``dtype`` is int32 or float32."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.to_little_endian(dtype)
@@ -272,7 +254,7 @@ class PairVectorCodec(Codec[Array]):
         return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
-        """Encode the entries of a block of matrices with two columns. Return None for any other block."""
+        """Encode the entries of a block of arrays of shape (pairs, 2). Return None for any other block."""
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
         counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
@@ -285,7 +267,7 @@ class PairVectorCodec(Codec[Array]):
         if not binary:
             return self._read_text(source)
         count = base.read_size(source, True, "the number of pairs")
-        records = read_sized(source, self._layout, count, "a vector of pairs")
+        records = read_sized_records(source, self._layout, count, "a vector of pairs")
         pairs = np.empty((count, 2), self.dtype)
         pairs[:, 0] = records["first"]
         pairs[:, 1] = records["second"]
@@ -308,7 +290,7 @@ class PairVectorCodec(Codec[Array]):
         return np.array(pairs, self.dtype)
 
     def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
-        """Parse the numbers of a pair in the line at offset ``at``."""
+        """Parse the numbers in ``text``, a part of the line at offset ``at`` of ``source``."""
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
@@ -328,7 +310,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Split pairs into arrays of first and second numbers. Raise FormatError for other shapes or types."""
+        """Return the first and the second numbers of pairs, two arrays (pairs,). Raise FormatError for other values."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)
@@ -351,7 +333,7 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
     """Codec of integers without size bytes, and with brackets in text.
 
     This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
-    single files and within other objects. Tables of int-vectors have another layout.
+    single files and within other objects. Tables of int-vectors have a different layout.
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:

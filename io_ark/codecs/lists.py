@@ -16,12 +16,12 @@ from io_ark.streams.source import Source
 _MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits, which have at most 19 digits.
 
 
-def _parse_integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
-    """Return the integer at index ``place`` of the words of a line, which must have ``count`` words."""
-    if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _MAX_LABEL_DIGITS:
-        expected = "an integer" if count == 1 else "a symbol and its integer"
-        source.fail(f"line {number}: expected {expected}, found {quote(b' '.join(words))}")
-    return int(words[place])
+def _parse_integer(source: Source, line_number: int, words: list[bytes], index: int, word_count: int) -> int:
+    """Return the integer ``words[index]`` of a line. Raise FormatError unless the line has ``word_count`` words."""
+    if len(words) != word_count or not INTEGER.fullmatch(words[index]) or len(words[index]) > _MAX_LABEL_DIGITS:
+        expected = "an integer" if word_count == 1 else "a symbol and its integer"
+        source.fail(f"line {line_number}: expected {expected}, found {quote(b' '.join(words))}")
+    return int(words[index])
 
 
 class LinesCodec(Codec[Any]):
@@ -39,6 +39,7 @@ class LinesCodec(Codec[Any]):
         return self._convert_lines(source, [(number, words) for number, line in lines if (words := line.split())])
 
     def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> Any:
+        """Return the value of a file. ``lines`` holds the number (from 1) and the words of each nonempty line."""
         return [[decode_token(word) for word in words] for _, words in lines]
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, view_raw_bytes
-from io_ark.codecs.compressed import MAX_HEADER_BYTES, read_decompressed, skip_compressed
+from io_ark.codecs.compressed import MAX_HEADER_BYTES, read_and_decompress, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     read_dense,
@@ -58,7 +58,7 @@ class MatrixCodec(FloatArrayCodec):
                 return matrix
             if start.startswith(_COMPRESSED) and len(head) == _MAX_START_BYTES:
                 source.skip(len(BINARY_MARKER))
-                return read_decompressed(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
+                return read_and_decompress(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
         return super().read(source)
 
     def part(self, source: Source, selection: Range | None) -> Any:
@@ -73,7 +73,7 @@ class MatrixCodec(FloatArrayCodec):
             return read_text(source, self.dtype)
         head = source.peek(MAX_HEADER_BYTES)
         if head.startswith(b"C"):
-            return read_decompressed(source, head).astype(self.dtype, copy=False)
+            return read_and_decompress(source, head).astype(self.dtype, copy=False)
         return read_dense(source, head[:HEADER_SIZE], self.dtype)
 
     def skip_body(self, source: Source) -> tuple[int, ...]:

@@ -30,7 +30,9 @@ _MAX_WINDOW_NUMBERS = 1 << 15
 
 
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
-    """Read the complete and valid lists in the buffer of a source, or one short list. The result may be empty.
+    """Read lists in binary. Read the next list, unless it is long, and the complete lists that are buffered after it.
+
+    The result is empty if the next list is long, invalid or incomplete.
 
     Args:
         source: source at the first list.
@@ -38,34 +40,38 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
         width: number of integers or floats per element of a list.
 
     Returns:
-        The counts and numbers of all lists, shape (numbers,), with the bits of floats as integers, and the end of each
-        list in this array, shape (lists,).
+        The count and the numbers of each list in one array of shape (numbers,), where integers hold the bits of floats.
+        The end (exclusive) of each list in this array, shape (lists,).
     """
     head = source.peek(_SIZED.itemsize)
-    first = 1 + width * int.from_bytes(head[1:], "little")
-    if first > _MAX_WINDOW_NUMBERS:
+    first_length = 1 + width * int.from_bytes(head[1:], "little")
+    if first_length > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first * _SIZED.itemsize)  # Buffers the first list, and more bytes if they have arrived.
+    source.peek(first_length * _SIZED.itemsize)  # Buffers the first list, and more bytes if they have arrived.
     # The room is an estimate from the first list. The next call reads lists that exceed it.
-    data = source.peek_buffered(min(2 * first * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
+    data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
-    end = len(sizes) - len(sizes.lstrip(b"\4"))
+    valid_count = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
-    ends = _find_ends(numbers[:end], limit, width)
-    used = int(ends[-1]) if len(ends) else 0
-    source.skip(used * _SIZED.itemsize)
-    return numbers[:used], ends
+    ends = _find_ends(numbers[:valid_count], limit, width)
+    number_count = int(ends[-1]) if len(ends) else 0
+    source.skip(number_count * _SIZED.itemsize)
+    return numbers[:number_count], ends
 
 
 def _find_ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
+    """Compute :func:`_find_ends` in C."""
     ends = np.empty(min(limit, len(numbers)), np.int64)
     return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
 
 
 @NATIVE.twin(_find_ends_in_c)
 def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
-    """Return the ends of complete lists. A list is a count and ``width`` numbers for each element."""
+    """Return the end (exclusive) of each complete list in ``numbers``, for at most ``limit`` lists.
+
+    A list is a count and ``width`` numbers for each element. The result ends before a negative count.
+    """
     counts, at = numbers.data, 0
     ends: list[int] = []
     while len(ends) < limit and at < len(counts) and counts[at] >= 0:
@@ -77,7 +83,7 @@ def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
 
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
-    """Return the numbers from :func:`read_lists` without the counts."""
+    """Return the ``numbers`` of one or more lists from :func:`read_lists` without the counts."""
     is_number = np.ones(len(numbers), bool)
     is_number[0] = False
     is_number[ends[:-1]] = False
@@ -103,11 +109,7 @@ def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray
 
 
 def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Split pairs into a sequence of their first numbers and a sequence of their second numbers.
-
-    Raises:
-        TypeError: an element is not a pair.
-    """
+    """Split pairs into their first numbers and their second numbers. Raise TypeError if an element is not a pair."""
     try:
         first, second = zip(*pairs, strict=True) if pairs else ((), ())
     except (TypeError, ValueError) as error:
@@ -122,19 +124,20 @@ def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
 
 
 def encode_objects(
-    lists: Places | None, lengths: Places, columns: Columns, brackets: Brackets | None = None
+    list_counts: Places | None, lengths: Places, columns: Columns, brackets: Brackets | None = None
 ) -> list[bytes]:
     """Encode objects that are lists, or lists of lists. Return the bytes of each object.
 
     Args:
-        lists: number of lists of each object, shape (objects,), or None if every object is one list.
+        list_counts: number of lists of each object, shape (objects,), or None if every object is one list.
         lengths, columns, brackets: the lists of all objects (see :func:`encode_lists`).
     """
     data, ends = encode_lists(lengths, columns, brackets)
     bounds = np.append(0, ends)
-    if lists is None:
+    if list_counts is None:
         return [data[begin:end] for begin, end in pairwise(bounds.tolist())]
-    counts = lists.tolist() if brackets is None else ()
-    starts = [encode_int32(count) for count in counts] or [b""] * len(lists)
-    bounds = bounds[np.append(0, np.cumsum(lists))]
+    # In binary, the number of lists precedes an object. In text, the end of the line shows where an object ends.
+    counts = list_counts.tolist() if brackets is None else ()
+    starts = [encode_int32(count) for count in counts] or [b""] * len(list_counts)
+    bounds = bounds[np.append(0, np.cumsum(list_counts))]
     return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]

@@ -88,7 +88,7 @@ class NnetChainExample(NamedTuple):
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
-    """Read indexes (n, t, x) as an int32 array of shape (indexes, 3)."""
+    """Read the indexes (sequence n, time t, and x) of the rows of an array, as int32 of shape (rows, 3)."""
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
     if not binary:
@@ -98,9 +98,9 @@ def read_indexes(source: Source, binary: bool) -> Array:
     limit = _MIN_RUN
     while count:
         limit = min(count, limit)
-        run = _read_steps(source, limit, last)
+        run = _read_step_indexes(source, limit, last)
         if not len(run):
-            run = _read_complete(source, limit)
+            run = _read_complete_indexes(source, limit)
         runs.append(run)
         last = run[-1]
         count -= len(run)
@@ -113,23 +113,26 @@ def _read_index_in_text(source: Source) -> list[int]:
     return [read_int32(source, False) for _ in range(3)]
 
 
-def _read_steps(source: Source, limit: int, last: Array) -> Array:
-    """Read up to ``limit`` indexes that are stored as steps in t of one byte."""
+def _read_step_indexes(source: Source, limit: int, last: Array) -> Array:
+    """Read up to ``limit`` indexes that are stored as steps in t of one byte. Return an array (indexes, 3).
+
+    ``last`` is the index before these indexes, shape (3,).
+    """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
-    steps = values[: _count_run(np.abs(values) <= _MAX_STEP)]
+    steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
     source.skip(len(steps))
     run = np.tile(last, (len(steps), 1))
     run[:, 1] += np.cumsum(steps)
     return run
 
 
-def _read_complete(source: Source, limit: int) -> Array:
-    """Read up to ``limit`` indexes that are stored completely, but at least one."""
+def _read_complete_indexes(source: Source, limit: int) -> Array:
+    """Read up to ``limit`` indexes that are stored completely, but at least one. Return an array (indexes, 3)."""
     data = source.peek(limit * _COMPLETE_INDEX.itemsize)
     records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]
     sizes = index["n_size"], index["t_size"], index["x_size"]
-    count = _count_run((records["mark"] == _COMPLETE_MARK) & np.all(np.equal(sizes, 4), axis=0))
+    count = _count_leading_true((records["mark"] == _COMPLETE_MARK) & np.all(np.equal(sizes, 4), axis=0))
     if count:
         source.skip(count * _COMPLETE_INDEX.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
@@ -138,13 +141,13 @@ def _read_complete(source: Source, limit: int) -> Array:
     return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size byte.
 
 
-def _count_run(values: npt.NDArray[np.bool_]) -> int:
+def _count_leading_true(values: npt.NDArray[np.bool_]) -> int:
     """Return the number of True values before the first False."""
     return int(np.argmin(values)) if not values.all() else len(values)
 
 
 def _read_io(source: Source, binary: bool) -> NnetIo:
-    """Read an input or output, whose indexes and features must have the same number of rows."""
+    """Read an input or output. Raise FormatError if its indexes and features differ in the number of rows."""
     expect_token(source, binary, b"<NnetIo>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)
@@ -156,7 +159,8 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
     return NnetIo(name, indexes, features)
 
 
-def _read_named(source: Source, binary: bool, name: bytes) -> int:
+def _read_named_count(source: Source, binary: bool, name: bytes) -> int:
+    """Read the token ``name`` and the count after it."""
     expect_token(source, binary, name)
     return read_size(source, binary, name.decode())
 
@@ -167,7 +171,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
     sequences, frames, labels = (
-        _read_named(source, binary, name) for name in (b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>")
+        _read_named_count(source, binary, name) for name in (b"<NumSequences>", b"<FramesPerSeq>", b"<LabelDim>")
     )
     expect_token(source, binary, b"<End2End>")
     end_to_end = read_bool(source, binary)
@@ -185,7 +189,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
-    """Read the derivative weights, which are absent or in one of two formats, and the end of the output."""
+    """Read the derivative weights (rows,), which may be absent, and the token after them, which ends the output."""
     token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)
@@ -196,13 +200,13 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
         if source.read(1)[0] != 1:
             source.fail("expected the derivative weights as a vector of bytes; the example is damaged", at)
         count = int(np.frombuffer(source.read(4), "<i4")[0])
-        weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)
+        weights = source.read_array(np.uint8, count) * np.float32(1 / 255.0)  # The unit of a byte is 1/255.
     expect_token(source, binary, b"</NnetChainSup>")
     return weights
 
 
 def _read_output(source: Source, binary: bool) -> ChainOutput:
-    """Read an output of a chain network."""
+    """Read an output of a chain network with its target."""
     expect_token(source, binary, b"<NnetChainSup>")
     name = read_token(source, binary).decode("utf-8", "surrogateescape")
     indexes = read_indexes(source, binary)

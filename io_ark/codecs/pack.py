@@ -26,7 +26,7 @@ class Pack:
 
 
 def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
-    r"""Return the entries of a table of numbers in text.
+    r"""Return the lines of a table of numbers in text: on each line, a key and its number.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -41,28 +41,28 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
 
 
 def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Return the entries of an archive.
+    """Return the entries of an archive, given the bytes of the object of each key.
 
-    Args:
-        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
-        start: bytes between a key and its object: a space and, in binary, the marker.
-        objects: bytes of the object of each key.
+    ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`. ``start`` holds the bytes between a key and its
+    object: a space and, in binary, the marker.
     """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
-    before, after = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))
-    ends = np.cumsum(before + len(start) + after)
-    return PackedBlock(keys, data, ends - after - len(start) + 1)
+    key_sizes, object_sizes = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))
+    ends = np.cumsum(key_sizes + len(start) + object_sizes)
+    # An object starts after the space, which is the first byte of `start`.
+    return PackedBlock(keys, data, ends - object_sizes - len(start) + 1)
 
 
 def _join_entries(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]) -> bytes:
+    """Return each name, followed by ``start`` and its object, in one string of bytes."""
     parts = [start] * (3 * len(names))
     parts[0::3], parts[2::3] = names, objects
     return b"".join(parts)
 
 
 def _encode_numbers(binary: bool, numbers: npt.NDArray[Any]) -> tuple[bytes, list[bytes]]:
-    """Return the bytes between a key and its number, and the bytes of the numbers."""
+    """Return the bytes between a key and its number, and the bytes of each number, with a newline in text."""
     if binary:
         size = numbers.itemsize
         return b" \0B%c" % size, numbers.view(f"V{size}").tolist()
@@ -71,11 +71,12 @@ def _encode_numbers(binary: bool, numbers: npt.NDArray[Any]) -> tuple[bytes, lis
 
 
 def _pack_numbers(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
+    """Encode a block with one number of type ``dtype`` for each key. Return None for any other block."""
     if not isinstance(block, ArrayBlock) or (block.values.dtype, block.dimensions) != (dtype, 0):
         return None
     return encode_entries(block.keys, *_encode_numbers(binary, np.ascontiguousarray(block.values)))
 
 
 def create_number_pack(binary: bool, dtype: Any) -> Pack:
-    """Return the encoder of blocks of single numbers of a type."""
+    """Return the encoder of blocks with one number of type ``dtype`` for each key."""
     return Pack(encode_block=partial(_pack_numbers, binary, dtype))

@@ -25,7 +25,7 @@ from io_ark.codecs.base import (
 )
 from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_parse import parse
+from io_ark.codecs.text_parse import parse_rows
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -54,7 +54,7 @@ class PackedMatrixCodec(ArrayCodec):
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary and peek_byte(source, binary) == b"[":
-            packed, size = self._read_brackets(source)
+            packed, size = self._read_triangle_text(source)
         else:
             stored, size, count = _read_header(source, binary)
             if binary:
@@ -68,19 +68,19 @@ class PackedMatrixCodec(ArrayCodec):
                 packed = np.array(numbers)
         with np.errstate(over="ignore", invalid="ignore"):
             packed = packed.astype(self.dtype, copy=False)
-        return packed if self.form == "packed" else unpack(packed, size, self.form == "symmetric")
+        return packed if self.form == "packed" else unpack_triangle(packed, size, self.form == "symmetric")
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
         stored, size, count = _read_header(source, True)
         source.skip(count * stored.itemsize)
         return (count,) if self.form == "packed" else (size, size)
 
-    def _read_brackets(self, source: Source) -> tuple[Array, int]:
-        """Read a lower triangle in text. Return the numbers row by row, and the number of rows."""
+    def _read_triangle_text(self, source: Source) -> tuple[Array, int]:
+        """Read a lower triangle in text. Return its numbers row by row, and the number of rows."""
         text, at = read_bracketed_text(source, "packed matrix")
         if b";" in text:
             source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
-        values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
+        values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
             source.fail(
@@ -90,7 +90,7 @@ class PackedMatrixCodec(ArrayCodec):
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        packed, size = self._lower_triangle(as_array(value))
+        packed, size = self._extract_lower_triangle(as_array(value))
         if binary:
             sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + encode_int32(size))
             sink.write(view_raw_bytes(packed.astype(to_little_endian(self.dtype), copy=False)))
@@ -100,11 +100,11 @@ class PackedMatrixCodec(ArrayCodec):
             rows = [packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2].tolist() for i in range(size)]
             sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
 
-    def _lower_triangle(self, array: Array) -> tuple[Array, int]:
-        """Return the lower triangle row by row, and the number of rows.
+    def _extract_lower_triangle(self, array: Array) -> tuple[Array, int]:
+        """Return the numbers of the lower triangle row by row, and the number of rows.
 
         Raises:
-            FormatError: the array is neither a triangle nor a square matrix of this form.
+            FormatError: ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
         """
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")
@@ -129,23 +129,20 @@ class PackedMatrixCodec(ArrayCodec):
 
 
 def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]:
-    """Read a header. Return the precision, the number of rows and the number of elements."""
+    """Read a header. Return the stored type, the number of rows, and the number of elements of the triangle."""
     stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
     size = read_size(source, binary, "the size of a packed matrix")
     return stored, size, size * (size + 1) // 2
 
 
-def unpack(packed: Array, size: int, symmetric: bool) -> Array:
-    """Return a square matrix (size, size) from its lower triangle.
+def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
+    """Return a matrix (size, size) from the numbers of its lower triangle, row by row, (size (size + 1) / 2,).
 
-    Args:
-        packed: lower triangle, row by row, shape (size (size + 1) / 2,).
-        size: number of rows and columns.
-        symmetric: copy the lower triangle to the upper triangle, instead of zeros.
+    The upper triangle is zero, or, if ``is_symmetric`` is True, mirrors the lower triangle.
     """
-    full = np.zeros((size, size), packed.dtype)
+    matrix = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
-    full[rows, columns] = packed
-    if symmetric:
-        full[columns, rows] = packed
-    return full
+    matrix[rows, columns] = packed
+    if is_symmetric:
+        matrix[columns, rows] = packed
+    return matrix

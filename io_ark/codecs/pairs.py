@@ -8,7 +8,7 @@ import numpy as np
 
 from io_ark.codecs import base
 from io_ark.codecs.base import Sink, quote
-from io_ark.codecs.int_vector import read_sized, write_sized
+from io_ark.codecs.int_vector import read_sized_records, write_sized_records
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import round_to_float32
 from io_ark.streams.source import Source
@@ -23,37 +23,28 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """Read pairs of an integer and a float32 or float64 in binary.
-
-    Args:
-        source: source at the first pair.
-        count: number of pairs.
-        what: description of the pairs for error messages.
-    """
+    """Read ``count`` pairs of an int32 and a float32 or float64 in binary. ``what`` describes the pairs in errors."""
     if count == 0:
         return []
-    head = source.peek(6)
+    head = source.peek(6)  # The size byte and the four bytes of the integer, and then the size byte of the float.
     layout = _LAYOUTS[8 if head[5:] == b"\x08" else 4]
-    records = read_sized(source, layout, count, what)
+    records = read_sized_records(source, layout, count, what)
     with np.errstate(over="ignore"):
         values = records["value"].astype(np.float32)
     return list(zip(records["index"].tolist(), values.tolist(), strict=True))
 
 
 def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
-    """Write pairs of an integer and a float in binary."""
+    """Write pairs of an integer and a float in binary, as int32 and float32."""
     if pairs:
-        index, value = zip(*pairs, strict=True)
-        write_sized(sink, _LAYOUTS[4], index=np.array(index, np.int64), value=np.array(value, np.float32))
+        indices, values = zip(*pairs, strict=True)
+        write_sized_records(sink, _LAYOUTS[4], index=np.array(indices, np.int64), value=np.array(values, np.float32))
 
 
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     """Parse pairs of an integer and a float in text, such as ``3 0.5 7 0.25``.
 
-    Args:
-        text: the pairs.
-        source: source of the text, which errors name.
-        at: offset of the text in the source, for errors.
+    ``at`` is the offset of the text in the source, for errors.
 
     Raises:
         FormatError: the words are not pairs of an integer and a number, or a value is out of range.

@@ -65,6 +65,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
             sink.write(encode_lists(value.counts, self._get_columns(value), self.brackets)[0] + b"\n")
 
     def _get_columns(self, value: PosteriorArrays) -> Columns:
+        """Return the numbers to write: int32 integers and float32 weights, each of shape (entries,)."""
         integers, weights = as_array(value.integers), as_array(value.weights)
         return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
@@ -104,7 +105,7 @@ class IntListsCodec(PosteriorArraysCodec):
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         if binary:
-            return add_unit_weights(*self._lists.read_joined(source))
+            return add_unit_weights(*self._lists.read_arrays(source))
         lists = self._lists.read_body(source, binary=False)
         return add_unit_weights(
             np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)])
@@ -115,7 +116,7 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior without its marker."""
+    """Read a posterior, whose marker has been read."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
@@ -135,26 +136,26 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 
 
 def _convert_pairs(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
-    """Return lists of pairs as arrays."""
-    first, second = split_pairs(list(chain.from_iterable(frames)))
-    integers, weights = convert_numbers(first, np.dtype(np.int32)), convert_numbers(second, np.dtype(np.float32))
-    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), integers, weights)
+    """Convert the pairs (integer, weight) of each frame to arrays."""
+    integers, weights = split_pairs(list(chain.from_iterable(frames)))
+    int32s, float32s = convert_numbers(integers, np.dtype(np.int32)), convert_numbers(weights, np.dtype(np.float32))
+    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), int32s, float32s)
 
 
 def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
-    """Parse a posterior in text frame by frame. ``at`` is the offset of the line."""
+    """Parse a posterior in text frame by frame. ``at`` is the offset of the line in the source, for errors."""
     frames = []
-    place = 0
-    while word := _WORD.search(line, place):
+    position = 0
+    while word := _WORD.search(line, position):
         begin = word.start()
         if not word[0].startswith(b"["):
             hint = ": if these are alignments, pass kind='int-vector'" if word[0].isdigit() else ""
-            source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
+            source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + position)
         end = line.find(b"]", begin)
         if end < 0:
             source.fail("a frame of a posterior has no closing ']' on its line; the file may be truncated", at + begin)
         frames.append(parse_pairs(line[begin + 1 : end], source, at + begin))
-        place = end + 1
+        position = end + 1
     return frames
 
 
@@ -173,14 +174,14 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
         return frames
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[tuple[int, npt.ArrayLike]]], binary: bool) -> None:
-        def put(number: int) -> None:
+        def write_integer(number: int) -> None:
             sink.write(encode_int32(number) if binary else b"%d " % number)
 
-        put(len(value))
+        write_integer(len(value))
         for frame in value:
-            put(len(frame))
+            write_integer(len(frame))
             for index, weights in frame:
-                put(as_int32(index))
+                write_integer(as_int32(index))
                 if np.ndim(weights) != 1:
                     raise FormatError(
                         "an entry of a Gaussian posterior needs a vector of weights: pass an integer and a vector"

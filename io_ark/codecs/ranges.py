@@ -14,49 +14,36 @@ _FLOAT = np.dtype(np.float32)
 
 
 def extract_range(value: Any, part: Range, name: str = "") -> Any:
-    """Copy the rows and columns of a matrix, or the elements of a vector, in a range.
+    """Return a copy of the part of a matrix or vector of floats that a range selects.
 
-    Args:
-        value: a float matrix or vector: an array, or an object with a ``part`` method (compressed, sparse, an info).
-        part: the range. It may exceed the number of rows by three, which is logged as a warning.
-        name: location of the object, for messages.
+    ``value`` is an array, or an object with a ``part`` method, such as a sparse matrix. The end of the range may exceed
+    the rows by three. The rows that exist are then copied, and a warning names the location ``name``.
 
     Raises:
-        RangeError: the range is outside the object, or the object has no ranges.
-
-    >>> import numpy as np
-    >>> from io_ark.codecs.ranges import extract_range
-    >>> from io_ark.specifier import parse_range
-    >>> extract_range(np.eye(3), parse_range("0:1,2:2"))
-    array([[0.],
-           [0.]])
+        RangeError: the range is outside the object, or the object is not a matrix or vector of floats.
     """
-    cuts_itself = hasattr(value, "part")
+    has_part_method = hasattr(value, "part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
     is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices are float without a dtype.
-    if not (cuts_itself or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
+    if not (has_part_method or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
         raise RangeError(f"the range [{part.text}] needs a matrix or vector of floats: omit the range", file=name)
     slices = find_slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
-    return value.part(*slices) if cuts_itself else value[slices].copy()
+    return value.part(*slices) if has_part_method else value[slices].copy()
 
 
 def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices of rows and columns that a range selects.
+    """Return the slices of rows and columns that a range selects. Warn if it exceeds the rows.
 
-    Args:
-        part: the range.
-        rows: number of rows of a matrix, or of elements of a vector.
-        columns: number of columns of a matrix, or None for a vector.
-        name: location of the object, for messages.
+    The arguments are those of :meth:`Range.to_slices`. ``name`` is the location of the object, for messages.
 
     Raises:
         RangeError: the range is outside of the object.
     """
     try:
-        chosen = part.to_slices(rows, columns)
+        slices = part.to_slices(rows, columns)
     except ValueError as error:
         raise RangeError(str(error), file=name) from None
     if part.rows is not None and part.rows[1] >= rows:
         unit = "elements" if columns is None else "rows"
         logger.warning("%s: the range [%s] exceeds the %d %s", name, part.text, rows, unit)
-    return chosen
+    return slices

@@ -24,8 +24,8 @@ Value = TypeVar("Value")
 _BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
 
-def _end_text(source: Source) -> None:
-    """Read the white space and the end of the line after a scalar in text."""
+def _read_line_end(source: Source) -> None:
+    """Read the white space and the newline after a scalar in text. Raise FormatError for any other character."""
     remainder = source.read_until(b"\n").strip()
     if remainder:
         source.fail(f"expected the end of the line after one value, found {base.quote(remainder)}")
@@ -33,11 +33,11 @@ def _end_text(source: Source) -> None:
         source.skip(1)
 
 
-def _start_text(source: Source) -> None:
-    """Skip blanks, and check that a value follows on this line."""
-    while (ahead := source.peek(1)) in _BLANKS:
+def _skip_blanks(source: Source) -> None:
+    """Skip the blanks before a scalar in text. Raise FormatError if the line or the source ends after the blanks."""
+    while (next_byte := source.peek(1)) in _BLANKS:
         source.skip(1)
-    if ahead in (b"", b"\n"):
+    if next_byte in (b"", b"\n"):
         source.fail("expected a value, found the end of the line")
 
 
@@ -47,9 +47,9 @@ class _ScalarCodec(Codec[Value]):
     def read_body(self, source: Source, binary: bool) -> Value:
         if binary:
             return self._read_value(source, True)
-        _start_text(source)
+        _skip_blanks(source)
         value = self._read_value(source, False)
-        _end_text(source)
+        _read_line_end(source)
         return value
 
     def _read_value(self, source: Source, binary: bool) -> Value:
@@ -73,11 +73,7 @@ class IntCodec(_ScalarCodec[int]):
 
 
 class FloatCodec(_ScalarCodec[float]):
-    """Codec of floating-point numbers. It reads floats and doubles.
-
-    Args:
-        double: True to write doubles, False to write floats.
-    """
+    """Codec of floating-point numbers. It reads floats and doubles, and writes doubles if ``double`` is True."""
 
     def __init__(self, double: bool = False) -> None:
         self.double = double

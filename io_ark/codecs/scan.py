@@ -49,7 +49,7 @@ class Window(NamedTuple):
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def view_bytes(self) -> npt.NDArray[np.uint8]:
-        """Return a view of the bytes as an array."""
+        """Return a view of the bytes to scan as an array of shape (bytes,)."""
         return np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
 
 
@@ -66,24 +66,24 @@ class Scan(Protocol):
     Attributes:
         file_bytes: number of bytes at the start of a file that :meth:`scan_at` needs, for kinds that are often stored
             as one file per object. Several files are then read together. 0 for other kinds.
-        reads_places: True if :meth:`scan_at` reads objects.
+        can_scan_at: True if :meth:`scan_at` reads objects.
         of_any_size: True if objects of any size are read together, because their numbers become Python objects.
     """
 
     file_bytes: int
-    reads_places: bool
+    can_scan_at: bool
     of_any_size: bool
 
     def scan_entries(self, window: Window) -> Scanned | None:
         """Read some or all of the complete entries in a window. Return None if the window has no complete entry."""
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        """Read some or all of the objects at known places of a window. Return None if no object can be read.
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
+        """Read some or all of the objects at known offsets of a window. Return None if no object can be read.
 
         Args:
             window: the bytes.
             keys: keys of the objects.
-            places: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
+            bounds: two increasing offsets for each object, shape (objects, 2): the start of the object from the start
                 of the window, and an offset that the end of the object does not exceed.
         """
 
@@ -96,7 +96,7 @@ class _Numbers(NamedTuple):
     lists: Integers  # (lists,): number of integers and floats in each inner list of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of all objects as an array of this type, shape (numbers,)."""
+        """Return a view of the numbers of all objects as an array of type ``dtype``, shape (numbers,)."""
         return self.values.view(dtype)
 
     def get_lengths(self) -> Integers:
@@ -105,13 +105,9 @@ class _Numbers(NamedTuple):
 
 
 class KindScan:
-    """Reads blocks of arrays, numbers, tokens or lists.
+    """Reads blocks of arrays, numbers, tokens or lists of one ``kind`` (see :mod:`io_ark.codecs`)."""
 
-    Args:
-        kind: kind of the objects (see :mod:`io_ark.codecs`).
-    """
-
-    file_bytes, reads_places = 0, True
+    file_bytes, can_scan_at = 0, True
 
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
@@ -125,7 +121,7 @@ class KindScan:
 
     def scan_entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
-        scanned = self._call(window, keys, None)
+        scanned = self._scan_window(window, keys, None)
         if scanned is None:
             return None
         ends = self._ends[: len(scanned.shapes)].copy()
@@ -133,8 +129,8 @@ class KindScan:
         data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed.
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        scanned = self._call(window, None, np.ascontiguousarray(places[:MAX_ENTRIES, 0]))
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
+        scanned = self._scan_window(window, None, np.ascontiguousarray(bounds[:MAX_ENTRIES, 0]))
         if scanned is None:
             return None
         count = len(scanned.shapes)
@@ -143,7 +139,7 @@ class KindScan:
     def scan_line(self, line: bytes) -> Any:
         """Return the object in a line of text, or None if the line does not have the layout that Kaldi writes."""
         size = len(line) + 1
-        scanned = self._call(
+        scanned = self._scan_window(
             Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MAX_BYTES_PER_CHARACTER * size
         )
         if scanned is None or self._ends[0] != size:
@@ -151,28 +147,28 @@ class KindScan:
         block = self._make_block(b"\n", scanned, np.empty(0, np.uint8), self._ends[:1].copy()).block
         return next(iter(block.entries()))[1]
 
-    def _call(
-        self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
+    def _scan_window(
+        self, window: Window, keys: npt.NDArray[np.uint8] | None, offsets: Integers | None, room: int | None = None
     ) -> _Numbers | None:
         """Scan a window in C. Return None if no object was read.
 
         Args:
             window: the bytes.
-            keys: receives the keys of entries; None for objects without keys.
-            places: offsets of objects; None if the window starts with an entry.
-            room: maximum bytes of the numbers; None for the size of the window.
+            keys: buffer that receives the keys of entries. None for objects without keys.
+            offsets: offsets of objects, shape (objects,). None if the window starts with an entry.
+            room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
         largest = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
-            data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if places is None else len(places),
+            data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
+            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if offsets is None else len(offsets),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0
-        has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
+        has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, offsets)
         if has_doubles:  # CMVN statistics are matrices in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
@@ -185,7 +181,11 @@ class KindScan:
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
-        """Return a block of scanned numbers. ``data`` and ``ends`` are the bytes of the entries and the end of each."""
+        """Return a block of scanned numbers. ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`.
+
+        ``data`` holds the bytes of the entries, or no bytes for objects without keys. ``ends`` holds the end of each
+        entry or object in the window.
+        """
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
@@ -198,19 +198,22 @@ class KindScan:
             )
             block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
-            values_of = _VALUES[self._kind]
-            block = ObjectBlock(keys, lambda: values_of(scanned), len(ends), data, ends)
+            convert = _VALUES[self._kind]
+            block = ObjectBlock(keys, lambda: convert(scanned), len(ends), data, ends)
         return Scanned(block, int(ends[-1]))
 
 
-def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -> bool:
-    """Return True if the first object is binary and in double precision. Without ``places``, a key precedes it."""
-    start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if places is None else int(places[0])
+def _starts_with_doubles(data: npt.NDArray[np.uint8], offsets: Integers | None) -> bool:
+    """Return True if the first object in ``data`` is in binary and double precision.
+
+    The first object is at ``offsets[0]``. If ``offsets`` is None, it follows the first space.
+    """
+    start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if offsets is None else int(offsets[0])
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
 def make_scan(kind: str) -> KindScan | None:
-    """Return the scan of a kind of object, or None without the C library."""
+    """Return a reader of blocks of objects of a kind, or None without the C library."""
     return KindScan(kind) if NATIVE.in_use else None
 
 
@@ -224,13 +227,9 @@ def scan_line(kind: str, line: bytes) -> Any:
 
 
 class ShapeScan:
-    """Reads blocks of the shapes of matrices, without the numbers.
+    """Reads blocks of the shapes of matrices, without the numbers. ``dtype`` is the type that reading would return."""
 
-    Args:
-        dtype: type of the elements that reading the matrices would return.
-    """
-
-    file_bytes, reads_places, of_any_size = 0, False, False
+    file_bytes, can_scan_at, of_any_size = 0, False, False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -244,7 +243,7 @@ class ShapeScan:
             return None
         return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
         return None
 
 
@@ -257,15 +256,15 @@ _ARRAYS: dict[str, tuple[type, int]] = {
 }
 
 
-def _cut(items: Any, lengths: Integers) -> list[Any]:
-    """Cut a list or an array into parts. ``lengths`` holds the length of each part."""
+def _split_items(items: Any, lengths: Integers) -> list[Any]:
+    """Split a list or an array into successive parts. ``lengths`` holds the length of each part, shape (parts,)."""
     if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
     return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
 
-def _cut_vectors(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
-    return lambda scanned: _cut(scanned.view_as(dtype).reshape(-1, *columns), scanned.get_lengths())
+def _make_vector_splitter(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
+    return lambda scanned: _split_items(scanned.view_as(dtype).reshape(-1, *columns), scanned.get_lengths())
 
 
 def _list_scalars(dtype: npt.DTypeLike) -> Callable[[_Numbers], list[Any]]:
@@ -287,37 +286,34 @@ def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
 def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
     """Return the posterior of one or more frames.
 
-    Args:
-        numbers: entries of all frames, shape (2 * entries,): an integer, and the 32 bits of its float32 weight.
-        lists: number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
+    ``numbers`` holds an integer and the bits of a float32 weight for each entry, shape (2 * entries,). ``lists`` holds
+    the number of elements of each frame in ``numbers``, shape (frames,), which is twice its number of entries.
     """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
 def add_unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
-    """Return lists of integers as a posterior whose weights are all 1.
+    """Return a posterior whose weights are all 1.
 
-    Args:
-        counts: number of integers of each list, shape (lists,).
-        integers: integers of all lists, shape (integers,).
+    ``counts`` (frames,) holds the number of integers of each frame, and ``integers`` the integers of all frames.
     """
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 
 def _iterate_posteriors(scanned: _Numbers) -> Iterable[Posterior]:
-    """Yield posteriors one by one, because many live lists cost the garbage collector of Python time."""
+    """Return an iterator over posteriors. Creating all lists at once would cost Python's garbage collector time."""
     return (posterior.to_lists() for posterior in _build_posteriors(scanned).split(scanned.get_lengths()))
 
 
-def _cut_int_lists(scanned: _Numbers) -> list[list[Any]]:
-    return _cut(_cut(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
+def _split_int_lists(scanned: _Numbers) -> list[list[Any]]:
+    return _split_items(_split_items(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
-    "int8-vector": _cut_vectors(np.int8),
-    "int-pair-vector": _cut_vectors(np.int32, 2),
-    "float-pair-vector": _cut_vectors(np.float32, 2),
+    "int8-vector": _make_vector_splitter(np.int8),
+    "int-pair-vector": _make_vector_splitter(np.int32, 2),
+    "float-pair-vector": _make_vector_splitter(np.float32, 2),
     "int": _list_scalars(np.int32),
     "float": _list_scalars(np.float32),
     "double": _list_scalars(np.float64),
@@ -325,5 +321,5 @@ _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
     "token": _split_lines,
     "token-vector": _split_token_vectors,
     "posterior": _iterate_posteriors,
-    "int-vector-vector": _cut_int_lists,
+    "int-vector-vector": _split_int_lists,
 }

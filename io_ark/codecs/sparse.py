@@ -51,13 +51,13 @@ class SparseVector(NamedTuple):
         return (self.dim,)
 
     def part(self, elements: slice) -> SparseVector:
-        """Return the elements of a slice, which must be within the vector and have no step."""
-        first, last = np.searchsorted(self.indices, (elements.start, elements.stop))
-        indices = self.indices[first:last] - np.int32(elements.start)
-        return SparseVector(elements.stop - elements.start, indices, self.values[first:last].copy())
+        """Return the elements in a slice, whose start and stop must be within the vector and whose step is ignored."""
+        begin, end = np.searchsorted(self.indices, (elements.start, elements.stop))
+        indices = self.indices[begin:end] - np.int32(elements.start)
+        return SparseVector(elements.stop - elements.start, indices, self.values[begin:end].copy())
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """Return all elements as an array of shape (dim,)."""
+        """Return all elements, including zeros, as an array of shape (dim,) and type ``dtype``."""
         dense = np.zeros(self.dim, dtype)
         dense[self.indices] = self.values
         return dense
@@ -80,11 +80,11 @@ class SparseMatrix(NamedTuple):
         return len(self.rows), self.rows[0].dim if self.rows else 0
 
     def part(self, rows: slice, columns: slice) -> SparseMatrix:
-        """Return the part in slices of rows and columns, which must be within the matrix and have no steps."""
+        """Return the elements in slices of rows and columns, which must be within the matrix and have no steps."""
         return SparseMatrix([row.part(columns) for row in self.rows[rows]])
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """Return all elements as an array of shape (rows, columns)."""
+        """Return all elements, including zeros, as an array of shape (rows, columns) and type ``dtype``."""
         dense = np.zeros(self.shape, dtype)
         for dense_row, row in zip(dense, self.rows, strict=True):
             dense_row[row.indices] = row.values
@@ -101,7 +101,7 @@ class SparseVectorCodec(Codec[SparseVector]):
             dim = read_size(source, True, "the dimension of a sparse vector")
             pairs = read_pairs(source, read_size(source, True, "the number of elements"), "a sparse vector")
         else:
-            dim = _read_named(source, b"dim=", "a sparse vector")
+            dim = _read_named_number(source, b"dim=", "a sparse vector")
             source.skip_space()
             if source.peek(1) != b"[":
                 source.fail("expected '[' before the elements of a sparse vector")
@@ -110,7 +110,7 @@ class SparseVectorCodec(Codec[SparseVector]):
                 source.fail("a sparse vector in text has no closing ']'; the file may be truncated", at)
             source.skip(1)
             pairs = parse_pairs(text[1:], source, at)
-        return _create_vector(dim, pairs, source, at)
+        return _create_sparse_vector(dim, pairs, source, at)
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
         vector = value if isinstance(value, SparseVector) else SparseVector.from_array(value)
@@ -133,7 +133,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
             expect_token(source, True, b"SM")
             count = read_size(source, True, "the number of rows of a sparse matrix")
         else:
-            count = _read_named(source, b"rows=", "a sparse matrix")
+            count = _read_named_number(source, b"rows=", "a sparse matrix")
         rows = [self._row.read_body(source, binary) for _ in range(count)]
         if any(row.dim != rows[0].dim for row in rows):
             source.fail("the rows of a sparse matrix have different dimensions; the file is damaged", at)
@@ -151,8 +151,11 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
             sink.write(b"\n")
 
 
-def _read_named(source: Source, name: bytes, what: str) -> int:
-    """Read text such as ``dim=20``, where ``name`` is ``dim=``, and return the number. ``what`` is named in errors."""
+def _read_named_number(source: Source, name: bytes, what: str) -> int:
+    """Read a name and a number, such as ``dim=20``, and return the number.
+
+    ``name`` includes the equals sign. ``what`` names the object in errors.
+    """
     source.skip_space()
     at = source.tell()
     word = source.peek(40).split(maxsplit=1)[:1]
@@ -166,8 +169,12 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
     return int(digits)
 
 
-def _create_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
-    """Return a sparse vector. Raise FormatError at the offset ``at`` if the indices are invalid."""
+def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
+    """Return a sparse vector with ``dim`` elements from pairs of an index and a value.
+
+    Raises:
+        FormatError: the indices are not ascending or not below ``dim``. ``at`` is the offset of the vector.
+    """
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
         source.fail(f"sparse indices are not ascending, or not in 0 to {dim - 1}; the file is damaged", at)

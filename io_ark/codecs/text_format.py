@@ -26,7 +26,7 @@ _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers with a space after each number."""
+    """Format numbers with seven digits and a space after each number. As in C++, a NaN may have a sign: ``-nan``."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text
@@ -38,24 +38,25 @@ def format_row(values: Sequence[float]) -> str:
 
 
 def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
+    """Compute :func:`encode_lists` in C."""
     first, last, (begin, end) = columns[0], columns[-1], brackets or (None, None)
     counts, ends = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
-    longest = 2 * _MAX_NUMBER_CHARACTERS if brackets else 2 + first.itemsize + last.itemsize
-    data = np.empty(longest * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
-    used = -1
+    max_element_bytes = 2 * _MAX_NUMBER_CHARACTERS if brackets else 2 + first.itemsize + last.itemsize
+    data = np.empty(max_element_bytes * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
+    size = -1
     if len(first) == len(last) and first.dtype in _TYPES and last.dtype in _TYPES:
-        used = NATIVE.function("ark_encode_lists")(
+        size = NATIVE.function("ark_encode_lists")(
             first, _TYPES[first.dtype], last if len(columns) > 1 else None, _TYPES[last.dtype], len(first), counts,
             len(counts), begin, end, data, ends,
         )  # fmt: skip
-    if used < 0:
+    if size < 0:
         raise _create_mismatch_error(columns)
-    return data[:used].tobytes(), ends
+    return data[:size].tobytes(), ends
 
 
 @NATIVE.twin(_encode_lists_in_c)
 def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
-    """Encode lists of numbers. Return the bytes and the end of each list.
+    """Encode lists of numbers. Return the bytes, and the end (exclusive) of each list in the bytes, shape (lists,).
 
     Args:
         lengths: number of elements of each list, shape (lists,).
@@ -65,11 +66,6 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
     Raises:
         ValueError: the numbers do not match the lengths, or are not int32, float32 or float64.
-
-    >>> import numpy as np
-    >>> from io_ark.codecs.text_format import encode_lists
-    >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
-    (b'[ 1.5 2 ] [ ] ', array([10, 14]))
     """
     counts = np.array(lengths, np.int64).tolist()
     total = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
@@ -84,7 +80,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Yield the bytes of each number: a size byte and the number in binary, or text and a space."""
+    """Return an iterator over the bytes of each number: a size byte and the number in binary, or text and a space."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())
@@ -99,5 +95,5 @@ def _create_mismatch_error(columns: Columns) -> ValueError:
 
 
 def encode_list(numbers: Column, brackets: Brackets) -> bytes:
-    """Return the text of one list (see :func:`encode_lists`)."""
+    """Return the text of one list of numbers, shape (elements,), between brackets (see :func:`encode_lists`)."""
     return encode_lists([len(numbers)], (np.ascontiguousarray(numbers),), brackets)[0]

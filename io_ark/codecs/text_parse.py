@@ -3,7 +3,8 @@
 Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) read one character
 at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``. Any other word must be ``inf``,
 ``infinity`` or ``nan`` in upper or lower case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
-:func:`scan` follows these rules. :func:`parse` converts plain decimal numbers in C, and passes all other text to it.
+:func:`scan_rows` follows these rules. :func:`parse_rows` converts plain decimal numbers in C, and passes all other text
+to :func:`scan_rows`.
 """
 
 from __future__ import annotations
@@ -40,35 +41,35 @@ _DOUBLE = struct.Struct("<d")
 
 def round_to_float32(text: bytes) -> float:
     """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64."""
-    wide = float(text)
+    double = float(text)
     try:
-        near: float = _FLOAT.unpack(_FLOAT.pack(wide))[0]
+        nearest: float = _FLOAT.unpack(_FLOAT.pack(double))[0]
     except OverflowError:
-        near = math.copysign(math.inf, wide)
-    if near == wide or math.isinf(near) or not _may_be_tie(wide):
-        return near
-    other = float(np.nextafter(np.float32(near), np.float32(np.inf if wide > near else -np.inf)))
-    if not np.isfinite(other) or near + other != 2 * wide:
-        return near
+        nearest = math.copysign(math.inf, double)
+    if nearest == double or math.isinf(nearest) or not _may_be_tie(double):
+        return nearest
+    neighbor = float(np.nextafter(np.float32(nearest), np.float32(np.inf if double > nearest else -np.inf)))
+    if not np.isfinite(neighbor) or nearest + neighbor != 2 * double:
+        return nearest
     from decimal import Decimal  # Imported here, because an import at the top delays every program.
 
-    exact, middle = Decimal(text.decode()), Decimal(wide)
+    exact, middle = Decimal(text.decode()), Decimal(double)
     if exact == middle:
-        return near
-    return max(near, other) if exact > middle else min(near, other)
+        return nearest
+    return max(nearest, neighbor) if exact > middle else min(nearest, neighbor)
 
 
-def _may_be_tie(wide: float) -> bool:
+def _may_be_tie(double: float) -> bool:
     """Return True if a float64 may lie halfway between two float32 numbers; always True for subnormal numbers."""
-    return abs(wide) < _TINY or int.from_bytes(_DOUBLE.pack(wide), "little") & _BEYOND_FLOAT32 == _TIE
+    return abs(double) < _TINY or int.from_bytes(_DOUBLE.pack(double), "little") & _BEYOND_FLOAT32 == _TIE
 
 
-def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
-    """Parse the rows of numbers in ``text`` one number at a time, with Kaldi's rules.
+def scan_rows(text: bytes, is_single: bool, fail: Fail) -> list[list[float]]:
+    """Parse the rows of numbers in ``text`` one number at a time, with the rules at the start of this module.
 
     Args:
         text: the text between ``[`` and ``]``. A row ends at a newline or ``;``, and empty rows are ignored.
-        single: round to float32 (else float64).
+        is_single: True to round numbers to float32, False for float64.
         fail: raises an error. It is called with a message and the position in ``text`` of a syntax error.
 
     Returns:
@@ -90,9 +91,9 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
             number = _STREAM_NUMBER.match(text, at)
             if not number or text[number.end() : number.end() + 1] in (b"e", b"E"):
                 fail(f"{_find_word(text, at)[:20]!r} is not a valid number", at)
-            value = round_to_float32(number[0]) if single else float(number[0])
+            value = round_to_float32(number[0]) if is_single else float(number[0])
             if np.isinf(value):
-                fail(f"{number[0][:20].decode()} is out of range for a {'float' if single else 'double'}", at)
+                fail(f"{number[0][:20].decode()} is out of range for a {'float' if is_single else 'double'}", at)
             row.append(value)
             at = number.end()
         else:
@@ -107,31 +108,31 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
 
 
 def _find_word(text: bytes, at: int) -> str:
+    """Return the word that starts at offset ``at``, or "" at white space and at the end of the text."""
     word = _WORD.match(text, at)
     return word[0].decode("latin1") if word else ""
 
 
-def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
+def parse_rows(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
     """Parse the rows of numbers in ``text``, in C if possible.
 
     Args:
-        text: see :func:`scan`.
+        text, fail: see :func:`scan_rows`.
         dtype: type of the numbers, float32 or float64.
-        fail: see :func:`scan`.
 
     Returns:
-        The numbers of all rows, shape (numbers,), and the length of each row.
+        The numbers of all rows, shape (numbers,), and the number of numbers in each row that is not empty.
     """
-    single = np.dtype(dtype) == np.float32
+    is_single = np.dtype(dtype) == np.float32
     parts = []
     at = 0
     while at < len(text):
         end = len(text)
         if end - at > _CHUNK_BYTES:  # Split at newlines, so that parts hold whole rows.
             end = text.rfind(b"\n", at, at + _CHUNK_BYTES) + 1 or text.find(b"\n", at + _CHUNK_BYTES) + 1 or end
-        part = read_rows(text[at:end], single)
+        part = read_rows(text[at:end], is_single)
         if part is None:
-            rows = scan(text[at:end], single, partial(_fail_at_offset, fail, at))
+            rows = scan_rows(text[at:end], is_single, partial(_fail_at_offset, fail, at))
             part = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
         parts.append(part)
         at = end
@@ -139,31 +140,35 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
     return np.concatenate(numbers) if numbers else np.empty(0, dtype), [count for part in parts for count in part[1]]
 
 
-def warn_of_words(values: Floats, what: str) -> None:
-    """Warn, as Kaldi does, if numbers of ``what`` that were read from text are NaN or infinite."""
+def warn_of_nonfinite(values: Floats, what: str) -> None:
+    """Log Kaldi's warning if some of the ``values`` that were read from text are NaN or infinite.
+
+    ``what`` is the type of the object for the message, such as "vector".
+    """
     if not np.isfinite(values).all():
         for word, matches in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
             if matches.any():
                 logger.warning("Reading %s value into %s.", word, what)
 
 
-def _fail_at_offset(fail: Fail, start: int, message: str, place: int) -> NoReturn:
-    fail(message, start + place)
+def _fail_at_offset(fail: Fail, start: int, message: str, at: int) -> NoReturn:
+    fail(message, start + at)
 
 
-def _read_rows_in_c(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    values = np.empty(len(text) // 2 + 1, np.float32 if single else np.float64)
+def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
+    """Parse rows of numbers in C (see :func:`read_rows`)."""
+    values = np.empty(len(text) // 2 + 1, np.float32 if is_single else np.float64)
     lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
     rows = np.zeros(1, np.int64)
     count = NATIVE.function("ark_read_rows")(
-        text, len(text), not single, values, len(values), lengths, len(lengths), rows
+        text, len(text), not is_single, values, len(values), lengths, len(lengths), rows
     )
     return None if count < 0 else (values[:count].copy(), lengths[: rows[0]].tolist())
 
 
 @NATIVE.twin(_read_rows_in_c)
-def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Parse text in C, and return the same as :func:`parse`.
+def read_rows(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
+    """Parse text in C. Return the numbers and the length of each row, as :func:`parse_rows` does.
 
     Return None without the C library, and for text that C does not parse or numbers that it cannot round.
     """

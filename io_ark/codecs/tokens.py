@@ -18,11 +18,7 @@ _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 
 
 def encode_token(token: str) -> bytes:
-    """Encode a token in UTF-8.
-
-    Raises:
-        FormatError: the token is empty, or contains white space or a null byte.
-    """
+    """Encode a token in UTF-8. Raise FormatError if it is empty, or contains white space or a null byte."""
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
         text = f"invalid token {quote_value(token)}: a token must not be empty, or contain white space or a null byte"
@@ -31,7 +27,7 @@ def encode_token(token: str) -> bytes:
 
 
 def decode_token(data: bytes) -> str:
-    """Decode a token. Bytes that are not UTF-8 survive a round trip."""
+    """Decode a token. Bytes that are not UTF-8 become surrogates, which :func:`encode_token` reverses."""
     return data.decode("utf-8", "surrogateescape")
 
 

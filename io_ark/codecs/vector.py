@@ -15,7 +15,7 @@ from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, 
 from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
-from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
+from io_ark.codecs.text_parse import parse_rows, read_rows, warn_of_nonfinite
 from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
@@ -65,17 +65,17 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
-        """Read a vector in text. Raise FormatError for several rows, or for numbers without white space between."""
+        """Read a vector in text. Raise FormatError for several rows, or for numbers that no white space separates."""
         text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
-            place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
-            source.fail("a vector in text has more than one row: read the object as a matrix", at + place)
+            row_end = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
+            source.fail("a vector in text has more than one row: read the object as a matrix", at + row_end)
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
-        values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
+        values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
         if len(values) != len(text.split()):  # The parser reads a word such as 1-2 as two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
-        warn_of_words(values, "vector")
+        warn_of_nonfinite(values, "vector")
         return values
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
@@ -88,7 +88,7 @@ class VectorCodec(FloatArrayCodec):
 
 
 def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
-    """Read a header. Return the stored precision and the number of elements."""
+    """Read the header of a vector in binary. Return the stored type and the number of elements."""
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):

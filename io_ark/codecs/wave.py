@@ -19,7 +19,7 @@ from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import Integers, join_keys
 from io_ark.codecs.audio import (
     MAX_AUDIO_BYTES,
-    decode,
+    decode_audio_file,
     detect_audio_format,
     is_audio_file,
     measure_audio,
@@ -65,11 +65,7 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes.
-
-    Args:
-        source: source at the first byte of the file.
-    """
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file from the next byte of ``source`` on."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -79,19 +75,19 @@ class Chunks:
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote_or_end(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
-        _, self.riff_size, form_type = self.fields("4sI4s")
+        _, self.riff_size, form_type = self.read_fields("4sI4s")
         if form_type != b"WAVE":
             source.fail(f"expected WAVE in the header of a wave file, found {quote(form_type)}", self._start + 8)
 
-    def fields(self, layout: str) -> tuple[Any, ...]:
-        """Read fields in the notation of ``struct``, where ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
+    def read_fields(self, layout: str) -> tuple[Any, ...]:
+        """Read fields. ``layout`` is a format of ``struct`` without the byte order, which the file determines."""
         layout = self._order + layout
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
-    def enter(self, tag: bytes) -> int:
+    def enter_chunk(self, tag: bytes) -> int:
         """Skip chunks until the chunk with this tag, and return the size of its data in bytes."""
         while True:
-            current_tag, size = self.fields("4sI")
+            current_tag, size = self.read_fields("4sI")
             if current_tag == tag:
                 return int(size)
             if current_tag == b"fact" and size != 4:
@@ -122,7 +118,7 @@ class _Header(NamedTuple):
     foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return the bytes of a WAV file with the encoded samples ``data``. The header needs a ``foreign`` chunk."""
+        """Return the bytes of a WAV file with this ``foreign`` format chunk and the encoded samples ``data``."""
         order = ">" if self.info.big_endian else "<"
         parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
@@ -133,11 +129,11 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     """Read the header of a wave file up to the samples.
 
     Raises:
-        FormatError: there is no wave file or its header is invalid, or the samples are not 16-bit linear and either
-            ``any_encoding`` is False or soundfile is not installed.
+        FormatError: the source is not a wave file or its header is invalid, or the samples are not 16-bit linear and
+            either ``any_encoding`` is False or soundfile is not installed.
     """
     chunks = Chunks(source)
-    size = chunks.enter(b"fmt ")
+    size = chunks.enter_chunk(b"fmt ")
     at = source.tell()
     format_chunk = bytes(source.read(min(size, _MAX_FORMAT_BYTES)))
 
@@ -146,41 +142,41 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
     if size < 16:
         refuse(f"has a format chunk of {size} bytes, less than 16: create the file again")
-    order, foreign = ">" if chunks.big_endian else "<", ""
+    order, problem = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
         if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extended[3:] != _PCM_SUBTYPE:
-            foreign = "has samples that are not linear PCM, in the extensible format"
+            problem = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
-        foreign = f"has samples that are not linear PCM (format {coding})"
+        problem = f"has samples that are not linear PCM (format {coding})"
     source.skip(size - len(format_chunk))
     chunks.skip_padding(size)
     if channels == 0:
         refuse("has no channels: create the file again")
-    if not foreign and bits != 16:
-        foreign = f"has {bits} bits per sample"
+    if not problem and bits != 16:
+        problem = f"has {bits} bits per sample"
     if rate == 0:
         refuse("has a sampling rate of 0: create the file again")
-    if foreign:
+    if problem:
         if not any_encoding:
-            refuse(f"{foreign}, which Kaldi refuses: {_WAYS_OUT}")
-        require_decoder(source, f"a wave file that {foreign}", at)
+            refuse(f"{problem}, which Kaldi refuses: {_WAYS_OUT}")
+        require_decoder(source, f"a wave file that {problem}", at)
         if len(format_chunk) != size or block == 0:
-            refuse(f"{foreign}, and a format chunk of {size} bytes and blocks of {block} bytes, which cannot be read: "
+            refuse(f"{problem}, and a format chunk of {size} bytes and blocks of {block} bytes, which cannot be read: "
                    "convert the audio, for example with sox")  # fmt: skip
     elif byte_rate != rate * 2 * channels % 2**32 or block != 2 * channels:
         refuse(f"has an inconsistent header: {byte_rate} bytes per second in blocks of {block} for {channels} channels "
                f"of 2 bytes at {rate} Hz; write the file again, for example with sox")  # fmt: skip
-    foreign_chunk = format_chunk if foreign else b""
+    foreign_chunk = format_chunk if problem else b""
     is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
-    data_size = chunks.enter(b"data")
+    data_size = chunks.enter_chunk(b"data")
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
     # Sizes that differ by one byte are correct, because a chunk of odd size is followed by a byte of padding.
-    if abs(chunks.count + data_size - chunks.riff_size) > 1 and not foreign:
+    if abs(chunks.count + data_size - chunks.riff_size) > 1 and not problem:
         logger.warning(
             "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "
             "(we do not support reading multiple data chunks).", source.name, chunks.riff_size, chunks.count, data_size,
@@ -190,7 +186,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
 
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
-    """Read the samples of a wave file that is not longer than ``max_duration`` seconds."""
+    """Read the samples of a wave file. Raise FormatError if they last longer than ``max_duration`` seconds."""
     limit = max_duration * header.info.sample_frequency * header.block
     return read_samples(source, header.info.data_bytes, limit, max_duration)
 
@@ -202,7 +198,7 @@ def read_samples(
 
     Args:
         source: the wave file, after its header.
-        announced: number of bytes of samples in the header, or None if it is unknown, so that all bytes are read.
+        announced: number of bytes of samples in the header. If None, all bytes of the source are read.
         limit: maximum number of bytes of samples.
         max_duration: ``limit`` as a duration in seconds, for the message.
 
@@ -233,7 +229,10 @@ def read_samples(
 
 
 def _count_bytes(source: Source, announced: int | None) -> int:
-    """Skip the samples of a wave file, and return the number of bytes present."""
+    """Skip the samples of a wave file, and return the number of their bytes that are present.
+
+    ``announced`` is the number of bytes in the header, or None if it is unknown.
+    """
     limit = MAX_AUDIO_BYTES if announced is None else announced
     count = 0
     while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
@@ -253,7 +252,7 @@ def _refuse_long(source: Source, max_duration: float) -> NoReturn:
 
 
 def _count_frames(source: Source, size: int, block: int) -> int:
-    """Return the number of samples per channel in ``size`` bytes."""
+    """Return the number of samples per channel in ``size`` bytes. ``block`` bytes hold one sample of all channels."""
     frames = size // block
     if frames == 0:
         source.fail("a wave file has no samples: remove the recording")
@@ -263,7 +262,7 @@ def _count_frames(source: Source, size: int, block: int) -> int:
 def _detect_format_of_file(source: Source) -> str:
     """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
-    Such audio must fill a file or the output of a command, because it does not tell where it ends.
+    Audio in these other formats must fill a file or the output of a command, because its end is not marked.
     """
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""
@@ -275,9 +274,9 @@ def _detect_format_of_file(source: Source) -> str:
 
 
 def _read_foreign_file(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Read samples that are not 16-bit linear, and return them as the bytes of a WAV file for a decoder.
+    """Read samples that are not 16-bit linear, and return the bytes of a WAV file for a decoder.
 
-    ``max_duration`` limits the duration in seconds.
+    Raise FormatError if the samples last longer than ``max_duration`` seconds.
     """
     file = header.encode_file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
@@ -287,8 +286,8 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
     """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
 
-    Audio whose header does not give the number of samples is decoded to count the samples. ``max_duration`` limits the
-    decoded WAV audio in seconds. ``any_encoding`` allows encodings other than 16-bit integers.
+    Audio whose header does not give the number of samples is decoded to count the samples. In a WAV file, it must not
+    last longer than ``max_duration`` seconds. ``any_encoding`` allows encodings other than 16-bit integers.
     """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
@@ -307,45 +306,44 @@ def _skip_padding(source: Source, size: int) -> None:
 
 
 def _make_info(size: tuple[float, int, int]) -> WaveInfo:
+    """Return the info of audio from the sampling rate in Hz, the number of channels and the samples per channel."""
     rate, channels, count = size
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
 
 class WaveScan:
-    """Reads blocks of wave files with one channel.
+    """Reads blocks of wave files with one channel, or, with ``only_headers``, of their :class:`WaveInfo`."""
 
-    Args:
-        only_headers: True to read the headers and skip the samples. Values are then :class:`WaveInfo`.
-    """
-
-    reads_places, of_any_size = True, False
+    can_scan_at, of_any_size = True, False
 
     def __init__(self, *, only_headers: bool = False) -> None:
         self._only_headers = only_headers
         self.file_bytes = _PLAIN.size if only_headers else sys.maxsize
 
     def scan_entries(self, window: Window) -> Scanned | None:
-        return self._block(None, window, None)
+        return self._scan_window(None, window, None)
 
-    def scan_at(self, window: Window, keys: list[bytes], places: Integers) -> Scanned | None:
-        bounds = np.minimum(places[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
-        return self._block(keys, window, bounds)
+    def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
+        bounds = np.minimum(bounds[:MAX_ENTRIES], [sys.maxsize, window.end - window.begin], order="C")
+        return self._scan_window(keys, window, bounds)
 
-    def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
+    def _scan_window(
+        self, keys: list[bytes] | None, window: Window, bounds: npt.NDArray[np.int64] | None
+    ) -> Scanned | None:
         """Scan a window in C. Return None if no wave file was read.
 
         Args:
-            keys: keys of the files; None if the window starts with an entry of an archive.
+            keys: keys of the files. None if the window starts with an entry of an archive.
             window: the bytes.
-            places: (files, 2): start and end of each file; None for an archive.
+            bounds: start and end of each file in the window, shape (files, 2). None for an archive.
         """
         data = window.view_bytes()
-        limit = MAX_ENTRIES if places is None else len(places)
-        scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
+        limit = MAX_ENTRIES if bounds is None else len(bounds)
+        scanned_keys, used = np.empty(len(data) if bounds is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
         rates = np.empty(limit, np.uint32)
         count = NATIVE.function("ark_scan_waves")(
-            data, len(data), places, limit, places is not None and self._only_headers,
+            data, len(data), bounds, limit, bounds is not None and self._only_headers,
             scanned_keys, used, ends, starts, lengths, rates,
         )  # fmt: skip
         if count == 0:
@@ -353,8 +351,8 @@ class WaveScan:
         all_keys = scanned_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])
         starts, lengths, rates, size = starts[:count], lengths[:count], rates[:count], int(ends[count - 1])
         if self._only_headers:
-            none = np.empty(0, np.int16)
-            return Scanned(WaveBlock(all_keys, none, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
+            empty = np.empty(0, np.int16)
+            return Scanned(WaveBlock(all_keys, empty, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
         # Samples at even addresses of an array are viewed without a copy.
         if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
@@ -382,7 +380,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
     Args:
         any_encoding: see :class:`WaveCodec`.
-        counts_samples: count the samples in the file instead of trusting the header. This takes constant memory.
+        counts_samples: True to count the samples in the file instead of trusting the header, in constant memory.
     """
 
     def __init__(self, any_encoding: bool | None = None, counts_samples: bool = False) -> None:
@@ -420,18 +418,18 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
 
 
 class _SamplesOfFile:
-    """Samples ``(channels, samples)`` that start at the next byte of a file. A slice is read when it is requested."""
+    """Samples (channels, samples) of type ``order`` from the next byte of a file on. A slice is read on request."""
 
     def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
         self.shape = shape
         self._source, self._offset, self._order = source, source.tell(), order
 
-    def __getitem__(self, at: tuple[slice, slice]) -> npt.NDArray[np.int16]:
-        first, last, _ = at[1].indices(self.shape[1])
-        frame, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * first
-        data = self._source.read_at((last - first) * frame, offset)
+    def __getitem__(self, slices: tuple[slice, slice]) -> npt.NDArray[np.int16]:
+        begin, end, _ = slices[1].indices(self.shape[1])
+        frame_bytes, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * begin
+        data = self._source.read_at((end - begin) * frame_bytes, offset)
         frames = np.frombuffer(data, self._order).reshape(-1, self.shape[0])
-        return np.array(frames.T[at[0]], np.int16)
+        return np.array(frames.T[slices[0]], np.int16)
 
 
 class WaveCodec(_AudioCodec[Wave]):
@@ -444,7 +442,7 @@ class WaveCodec(_AudioCodec[Wave]):
         max_duration: maximum duration in seconds. Longer audio is refused.
         any_encoding: False refuses wave files that are not 16-bit linear even with the extra, as Kaldi does. None
             selects :data:`io_ark.extras.ANY_ENCODING`.
-        in_parts: return the 16-bit samples of a file as an object that reads a slice when it is requested.
+        in_parts: True to return the 16-bit samples of a file as an object that reads a slice when it is requested.
     """
 
     def __init__(
@@ -456,11 +454,11 @@ class WaveCodec(_AudioCodec[Wave]):
 
     def read(self, source: Source) -> Wave:
         if name := _detect_format_of_file(source):
-            return Wave(*decode(source.read_rest(MAX_AUDIO_BYTES), source, name, self.max_duration))
+            return Wave(*decode_audio_file(source.read_rest(MAX_AUDIO_BYTES), source, name, self.max_duration))
         header = read_header(source, self.any_encoding)
         if header.foreign:
             file = _read_foreign_file(source, header, self.max_duration)
-            return Wave(*decode(file, source, _WAVE, self.max_duration))
+            return Wave(*decode_audio_file(file, source, _WAVE, self.max_duration))
         info = header.info
         order = ">i2" if info.big_endian else "<i2"
         if (
@@ -518,7 +516,7 @@ class WaveCodec(_AudioCodec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True if all samples are from -1 to 1 and some are fractions. Integers may be near silence in Kaldi."""
+    """Return True if all samples are from -1 to 1 and some are fractions. Whole numbers may be very quiet audio."""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 

@@ -20,7 +20,7 @@ from io_ark.codecs.base import (
     read_token,
     view_raw_bytes,
 )
-from io_ark.codecs.int_vector import PlainIntVectorCodec, create_sized_layout, read_sized
+from io_ark.codecs.int_vector import PlainIntVectorCodec, create_sized_layout, read_sized_records
 from io_ark.codecs.vector import VectorCodec
 from io_ark.models.fields import locate_errors
 from io_ark.models.topology import NO_PDF, HmmState, HmmTopology, TopologyEntry
@@ -197,7 +197,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         count = read_size(source, binary, "the number of states of a transition model")
         columns = 3 if token == b"<Triples>" else 4
         if binary:
-            records = read_sized(
+            records = read_sized_records(
                 source, create_sized_layout(np.int32, *"abcd"[:columns]), count, "states of a transition model"
             )
             tuples = np.stack([records[name] for name in "abcd"[:columns]], axis=1)

@@ -83,7 +83,7 @@ class _OffsetCodec(Codec[float]):
     """Codec of a float64 number in a model file."""
 
     def read_body(self, source: Source, binary: bool) -> float:
-        return read_float(source, binary, single=False)
+        return read_float(source, binary, is_single=False)
 
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
         sink.write(struct.pack("<bd", 8, value) if binary else format_row([value]).encode())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, encode_int32, end_line, expect_token, read_size
+from io_ark.codecs.base import Codec, Sink, encode_int32, expect_token, read_size, skip_line_end
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -103,7 +103,7 @@ class ModelCodec(Codec[Any]):
                 count = count or np.size(array)
         expect_token(source, binary, b"</%s>" % self.token, b"<%sEnd>" % self.token)
         if self.newlines and not binary:
-            end_line(source)
+            skip_line_end(source)
         return locate_errors(source, at, lambda: self.model(**values))
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

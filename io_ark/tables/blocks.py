@@ -55,13 +55,13 @@ _FILES_PER_CALL = 128
 class _Pause:
     """Counter of the objects to read one by one before the next scan. Every failed scan increases their number."""
 
-    left: int = 0  # Number of objects that are still to be read one by one.
-    _next: int = 1  # Value of `left` after the next failed scan.
+    remaining: int = 0  # Number of objects that are still to be read one by one.
+    _next: int = 1  # Value of `remaining` after the next failed scan.
 
-    def record(self, scanned: Scanned | None) -> None:
-        """Record the result of a scan, or None for a failed scan."""
+    def record_scan(self, scanned: Scanned | None) -> None:
+        """Start a longer pause after a failed scan (None). After a successful scan, make the next pause short."""
         if scanned is None:
-            self.left = self._next
+            self.remaining = self._next
             self._next = min(8 * self._next, _MAX_PAUSE_OBJECTS)
         else:
             self._next = 1
@@ -80,7 +80,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
         codec: codec of the objects of the archive.
         in_blocks: function that is called before a block is read. If it returns True, the generator yields blocks, and
             pairs of a key and a value for objects that are read alone. If it returns False, the generator yields only
-            pairs. When it is closed, it then leaves the source after the last yielded entry.
+            pairs, and closing the generator leaves the source after the last yielded entry.
 
     Raises:
         ArkError: an entry cannot be read. All entries before this entry have been yielded.
@@ -92,34 +92,34 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
-        if scan is not None and pause.left == 0:
+        if scan is not None and pause.remaining == 0:
             window = _peek_window(source, _limit_block(in_blocks))
             if window.begin == window.end:
                 return
             scanned = scan.scan_entries(window)
-            pause.record(scanned)
+            pause.record_scan(scanned)
             if scanned is not None:
                 source.skip(scanned.size)
                 if in_blocks():
                     yield scanned.block
                 else:
-                    yield from _unpack(scanned, source, codec)
+                    yield from _iterate_block(scanned, source, codec)
                 del scanned
                 continue
         key = read_key(source)
         if key is None:
             return
         # Only the last object of a pause is measured, because the pause is extended if this object is large.
-        start = source.tell() if pause.left == 1 else -1
+        start = source.tell() if pause.remaining == 1 else -1
         try:
             yield key, codec.read(source)  # A variable would keep the value alive.
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
-            pause.left -= 1
+            pause.remaining -= 1
             limit = _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
             if start >= 0 and not scan.of_any_size and source.tell() - start > limit:
-                pause.left = _PAUSE_AFTER_LARGE
+                pause.remaining = _PAUSE_AFTER_LARGE
 
 
 def _limit_block(in_blocks: Callable[[], bool]) -> int:
@@ -127,12 +127,13 @@ def _limit_block(in_blocks: Callable[[], bool]) -> int:
 
 
 def _peek_window(source: Source, size: int) -> Window:
+    """Return the buffered bytes of a source, at most ``size``, as a window to scan."""
     data, begin, end = source.get_window(size)
     return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
 
-def _unpack(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield the entries of a block. If closed early, move the source back to the first entry that was not yielded."""
+def _iterate_block(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
+    """Yield the entries of a block. When closed early, move ``source`` back to the first entry that was not yielded."""
     count = 0
     try:
         for entry in scanned.block.entries():
@@ -158,7 +159,7 @@ class FileMemory:
     lead, alignment = 0, 64
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return memory of at least this many bytes."""
+        """Return memory of at least ``size`` bytes."""
         return np.empty(size, np.uint8)
 
 
@@ -168,7 +169,7 @@ class BlockLoader:
     Args:
         scan: reader of blocks of objects at given offsets. If None, :meth:`load` always returns None.
         files: cache of open files.
-        largest: maximum bytes of a file with a single object. The codec reads larger files.
+        largest: maximum bytes of a file with a single object that is read here. The codec reads larger files.
         memory: memory for files with a single object. By default, every block gets new memory.
     """
 
@@ -191,37 +192,37 @@ class BlockLoader:
         Args:
             lines: lines of a script file.
             first: index of the first line to read.
-            size: maximum bytes of a block of objects in one file.
+            size: maximum distance in bytes between the first and the last object of a block in one file.
         """
         if self._scan is None:
             return None
-        if self._pause.left:
-            self._pause.left -= 1
+        if self._pause.remaining:
+            self._pause.remaining -= 1
             return None
         scanned = None
         rxfilename = lines[first].partition(b" ")[2]
         path, colon, offset = rxfilename.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
-            scanned = self._load_places(path, *_parse_offsets(lines, first, path + b":", size), size)
+            scanned = self._load_objects(path, *_parse_offsets(lines, first, path + b":", size), size)
         elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rxfilename):
             scanned = self._load_files(lines, first)
-        self._pause.record(scanned)
+        self._pause.record_scan(scanned)
         return None if scanned is None else scanned.block
 
-    def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        """Return the objects at ``offsets`` of a file, or None if the codec has to read the first object."""
+    def _load_objects(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
+        """Read the objects at ``offsets`` of a file. Return None if the codec has to read the first object."""
         # A scan of one object, or of objects that are large or far apart, would save no time.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
         with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
-            source = self._reach(path, offsets[0])
+            source = self._open_source_at(path, offsets[0])
             if source is not None:
-                places = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
-                return self._scan.scan_at(_peek_window(source, size), keys, places)
+                bounds = np.array([offsets, [*offsets[1:], sys.maxsize]]).T - offsets[0]
+                return self._scan.scan_at(_peek_window(source, size), keys, bounds)
         return None
 
-    def _reach(self, path: bytes, offset: int) -> FileSource | None:
-        """Return a source at an offset of a file, or None if the file is not regular or is mapped into memory."""
+    def _open_source_at(self, path: bytes, offset: int) -> FileSource | None:
+        """Return a source at an offset of a regular file, or None if the file is not regular or is a memory map."""
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
@@ -242,7 +243,7 @@ class BlockLoader:
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
-        keys, places, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
+        keys, all_bounds, end = list[bytes](), list[npt.NDArray[np.int64]](), np.zeros(1, np.int64)
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
             batch = lines[begin : begin + _FILES_PER_CALL]
@@ -255,12 +256,12 @@ class BlockLoader:
                 contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in batch[:count]]
-            places.append(bounds[:count].copy())
+            all_bounds.append(bounds[:count].copy())
             if count < len(batch):
                 break
         if not keys or not _have_no_white_space(keys):
             return None
-        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(places))
+        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, np.concatenate(all_bounds))
 
 
 def _measure_regular_file(path: str) -> int:
@@ -277,7 +278,7 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of successive lines that name ascending offsets of one file.
+    """Return the keys and offsets of lines, up to the first line that does not name a greater offset of the same file.
 
     Both lists are empty if a key is empty or has white space.
 
@@ -285,16 +286,16 @@ def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> 
         lines: lines of a script file.
         first: index of the first line.
         prefix: name of the file, followed by a colon.
-        size: limit of the difference between the last and the first offset, in bytes.
+        size: limit (exclusive) of the difference between the last and the first offset, in bytes.
     """
     keys: list[bytes] = []
     offsets: list[int] = []
     start = len(prefix)
     lower_bound = upper_bound = -1
     for line in lines[first : first + MAX_ENTRIES]:
-        key, _, place = line.partition(b" ")
-        digits = place[start:]
-        if not place.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
+        key, _, location = line.partition(b" ")
+        digits = location[start:]
+        if not location.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
             break
         offset = int(digits)
         if not keys:

@@ -44,10 +44,10 @@ def encode_key(key: str) -> bytes:
 def read_key(source: Source) -> str | None:
     """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
 
-    A newline after the key is not read, because it belongs to the object, which is empty and in text.
+    A newline after the key is not read, because it belongs to the object, an empty object in text.
 
     Raises:
-        FormatError: another white space character follows the key, or no white space follows in 16 MiB.
+        FormatError: the key is followed by white space that is not a space, tab or newline, or exceeds 16 MiB.
         TruncatedError: the archive ends after the key.
     """
     simple = source.match(_SIMPLE_KEY)
@@ -56,19 +56,19 @@ def read_key(source: Source) -> str | None:
     key = source.read_token()
     if not key:
         return None
-    after = source.peek(1)
-    if after == b" " or after == b"\t":
+    end_byte = source.peek(1)
+    if end_byte == b" " or end_byte == b"\t":
         source.skip(1)
-    elif after != b"\n":
+    elif end_byte != b"\n":
         offset = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
-        if not after:
+        if not end_byte:
             raise TruncatedError(
                 f"ends after the key {shown}, before the object: create the archive again",
                 file=source.name,
                 offset=offset,
             )
         source.fail(
-            f"expected a space after the key {shown}, found {decode_key(after)!r}: check that the file is an archive"
+            f"expected a space after the key {shown}, found {decode_key(end_byte)!r}: check that the file is an archive"
         )
     return decode_key(key)

@@ -37,16 +37,16 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
-def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Return the object that an rxfilename, with or without a range, names. ``codec`` reads the object."""
+def read_rxfilename(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
+    """Read the object at an rxfilename, which may have a range, with ``codec``."""
     name, selection = split_range(rxfilename)
-    return read_place(codec, parse_rxfilename(name), selection, access)
+    return read_target(codec, parse_rxfilename(name), selection, access)
 
 
-def read_place(
+def read_target(
     codec: Codec[Any], target: Rxfilename, selection: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read an object, or a part of an object.
+    """Read an object, or a part of an object, at a parsed rxfilename.
 
     Args:
         codec: codec of the object.
@@ -75,10 +75,6 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
     Raises:
         SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
-
-    >>> from io_ark.tables.loader import resolve_folder
-    >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
-    'https://host/data'
     """
     if relative_to is None:
         return None
@@ -97,12 +93,7 @@ def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) 
 
 
 def prepend_folder(rxfilename: str, folder: str) -> str:
-    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names stay unchanged.
-
-    >>> from io_ark.tables.loader import prepend_folder
-    >>> prepend_folder("feats.ark:123[0:9]", "/data"), prepend_folder("gunzip -c feats.gz |", "/data")
-    ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
-    """
+    """Prepend ``folder`` to a relative file name. Commands, ``-``, URLs and absolute names stay unchanged."""
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
         return rxfilename
@@ -116,7 +107,7 @@ class Loader:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
         access: permission to run commands and to open URLs.
         files: cache of open files. By default, the loader has its own cache.
-        in_order: read ahead a little, because objects are read once and mostly in file order.
+        in_order: True if objects are read once and mostly in file order, so that reading ahead saves time.
         folder: folder against which relative file names are resolved, or None for the current folder.
         options: arguments of the codec.
     """
@@ -141,41 +132,39 @@ class Loader:
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
 
-    def load(self, text: str) -> Any:
-        """Load the object that an rxfilename, with or without a range, names.
+    def load(self, rxfilename: str) -> Any:
+        """Load the object at an rxfilename, which may have a range. Raise ArkError if it cannot be opened or read."""
+        return self.load_value(None, rxfilename)
 
-        Raises:
-            ArkError: the object cannot be opened or read, or is smaller than the range.
-        """
-        return self.load_value(None, text)
-
-    def load_value(self, key: str | None, text: str) -> Any:
-        """Load the object that a line of a script file names. Errors name the key."""
+    def load_value(self, key: str | None, rxfilename: str) -> Any:
+        """Load the object that a line of a script file, with a key and an rxfilename, names. Errors name the key."""
         try:
-            path, _, offset = text.rpartition(":")
+            path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
-                return self._read_at(path, int(offset))
-            name, selection = split_range(text if self._folder is None else prepend_folder(text, self._folder))
+                return self._read_at_offset(path, int(offset))
+            name, selection = split_range(
+                rxfilename if self._folder is None else prepend_folder(rxfilename, self._folder)
+            )
             target = parse_rxfilename(name)
             if selection is not None and not (target.kind == "file" and self._files.get(target.path).regular):
-                return extract_range(self._load_whole(name, target), selection, name)
+                return extract_range(self._load_whole_object(name, target), selection, name)
             if selection is None and target.offset:
-                value = self._read_at(target.path, target.offset)
+                value = self._read_at_offset(target.path, target.offset)
                 self._paths.add(target.path)
                 return value
-            return read_place(self._codec, target, selection, self._access, self._files)
+            return read_target(self._codec, target, selection, self._access, self._files)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _load_whole(self, name: str, target: Rxfilename) -> Any:
-        """Load a whole object and keep it, because the next line often names another range of the same command."""
+    def _load_whole_object(self, name: str, target: Rxfilename) -> Any:
+        """Load a whole object, unless it is the one loaded last: successive lines often name ranges of one command."""
         last = self._last
         if last is None or last[0] != name:
-            last = self._last = (name, read_place(self._codec, target, None, self._access, self._files))
+            last = self._last = (name, read_target(self._codec, target, None, self._access, self._files))
         return last[1]
 
-    def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a file, from an idle source of the file if there is one.
+    def _read_at_offset(self, path: str, offset: int) -> Any:
+        """Read the object at an offset of a file, from an idle source if this source is of the same file.
 
         Raises:
             OpenError: the file cannot be opened, or is not regular.

@@ -30,14 +30,10 @@ Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse outputs of a program that would replace an input, and tables that share a file.
+    """Refuse wspecifiers and wxfilenames that would replace an rspecifier or rxfilename, and tables that share a file.
 
     As in Kaldi, an output that is a single file may replace an input, because all inputs are read before the file is
     written. The file must not be an archive from which an object is read, because the other objects would be lost.
-
-    Args:
-        outputs: wspecifiers and wxfilenames.
-        inputs: rspecifiers and rxfilenames.
 
     Raises:
         SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an
@@ -54,15 +50,7 @@ def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
 
 
 def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
-    """Raise :class:`SpecifierError` if an output is one of the inputs.
-
-    Args:
-        output: a wspecifier or wxfilename.
-        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
-
-    >>> from io_ark.tables.overwriting import refuse_overwriting
-    >>> refuse_overwriting("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"])
-    """
+    """Raise :class:`SpecifierError` if a wspecifier or wxfilename writes a file that one of the inputs reads."""
     refuse_replacing(_list_written_files(output)[0], inputs)
 
 
@@ -76,9 +64,9 @@ def refuse_replacing(
     Args:
         files: names of files and folders that are to be written.
         inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
-        only_offsets: only examine inputs with an offset, whose files have other objects as well.
-        every_line: compare the files of all lines of script files by device and inode. By default, files of lines after
-            the first ``MAX_COMPARED_LINES`` lines are compared only if they have the name of an output.
+        only_offsets: True to examine only inputs with an offset, whose files have other objects as well.
+        every_line: True to compare the files of all lines of script files by device and inode. By default, files of
+            lines after the first ``MAX_COMPARED_LINES`` lines are compared only if they have the name of an output.
     """
     written = {identity: path for path in files if (identity := _identify_file(path))}
     if not written:
@@ -111,13 +99,7 @@ class Inputs:
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two outputs share a file, because one would overwrite the other.
-
-    >>> from io_ark.tables.overwriting import refuse_sharing
-    >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
-    Traceback (most recent call last):
-    io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
-    """
+    """Raise :class:`SpecifierError` if two wspecifiers or wxfilenames name one file to write."""
     refuse_equal_files(path for output in outputs for path in _list_written_files(output)[0])
 
 
@@ -136,8 +118,8 @@ def refuse_equal_files(files: Iterable[str]) -> None:
         try:
             status = os.stat(path)
         except (OSError, ValueError):
-            real = os.path.join(real_folders[folder], name)
-            identity: str | Identity = os.path.realpath(real) if os.path.islink(real) else real
+            real_path = os.path.join(real_folders[folder], name)
+            identity: str | Identity = os.path.realpath(real_path) if os.path.islink(real_path) else real_path
         else:
             if not stat.S_ISREG(status.st_mode):  # Two outputs do no harm in a device such as /dev/null.
                 continue
@@ -160,9 +142,9 @@ def _identify_file(path: str | bytes | int) -> Identity | None:
 
 
 def _list_written_files(output: str) -> tuple[list[str], bool]:
-    """Return the paths of the files that an output names, and True if the output is a table.
+    """Return the paths of the files that an output names, and True if the output is a table, not a single file.
 
-    A table ``scp:FILE`` gives no paths: the script file is read, and the files that its lines name are not listed.
+    A table ``scp:FILE`` has no paths, because the script file is read, and the files in its lines are not listed.
     """
     table = classify_wspecifier(output)
     if table is None:
@@ -185,7 +167,7 @@ def _identify_inputs(
         source: the input.
         names: file names. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files with one of these
             names are identified. None identifies all files.
-        only_offsets: only yield files that are read from an offset.
+        only_offsets: True to yield only files that are read from an offset.
     """
     if isinstance(source, str):
         table = classify_rspecifier(source)

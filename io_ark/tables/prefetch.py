@@ -17,17 +17,15 @@ Item = Any  # A key and a value, or a block of entries.
 # Maximum number of objects read ahead. While one object is in use and one is ready, reading overlaps with computing.
 MAX_READ_AHEAD = 2
 JOIN_SECONDS = 5.0  # Maximum time to wait for the end of the thread.
-JOIN_SECONDS_INTERRUPTED = 0.1  # The same after ^C, when the program should end at once.
+JOIN_SECONDS_INTERRUPTED = 0.1  # The same after a KeyboardInterrupt, when the program should end at once.
 
 
 class ReadAhead(Iterator[Item]):
     """Iterator over the entries of a generator that runs in a thread. An error is raised in place of the entry.
 
-    The thread refers to the queues only, so it ends when this object is closed or deleted. The queues are
-    SimpleQueues, which a finalizer may use at any time.
-
-    Args:
-        entries: generator to run in the thread. It must not refer to the owner of this object.
+    The thread refers only to the queues and to the generator ``entries``, which must not refer to the owner of this
+    object, so the thread ends when this object is closed or deleted. The queues are SimpleQueues, which a finalizer may
+    use at any time.
     """
 
     def __init__(self, entries: Generator[Item, None, None]) -> None:
@@ -40,12 +38,12 @@ class ReadAhead(Iterator[Item]):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(
-            target=contextvars.copy_context().run,
-            args=(_run, entries, self._items, free_slots, stopped),
+            target=contextvars.copy_context().run,  # The thread sees the values of the caller's context variables.
+            args=(_fill_queue, entries, self._items, free_slots, stopped),
             name="io_ark reader",
             daemon=True,
         )
-        self._stop = weakref.finalize(self, _stop, free_slots, stopped)
+        self._stop = weakref.finalize(self, _stop_thread, free_slots, stopped)
         self._thread.start()
 
     def __next__(self) -> Item:
@@ -66,7 +64,7 @@ class ReadAhead(Iterator[Item]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the thread and wait for its end, for a limited time. In a forked process, do nothing."""
+        """Stop the thread, and wait up to ``JOIN_SECONDS`` for its end. In a forked process, do nothing."""
         self._ended = True
         if os.getpid() != self._process:
             self._stop.detach()  # A forked process does not have the thread.
@@ -78,13 +76,16 @@ class ReadAhead(Iterator[Item]):
         self._items = SimpleQueue()
 
 
-def _run(
+def _fill_queue(
     entries: Generator[Item, None, None],
     items: SimpleQueue[Item | BaseException | None],
     free_slots: SimpleQueue[None],
     stopped: threading.Event,
 ) -> None:
-    """Put the entries of a generator into a queue, and then the exception that ended the generator, or None."""
+    """Put the entries of a generator into the queue ``items``, and then None, or the exception of the generator.
+
+    Each entry takes a slot from ``free_slots``. The generator is closed early once ``stopped`` is set.
+    """
     end: BaseException | None = None
     try:
         for entry in entries:
@@ -98,6 +99,7 @@ def _run(
     items.put(end)
 
 
-def _stop(free_slots: SimpleQueue[None], stopped: threading.Event) -> None:
+def _stop_thread(free_slots: SimpleQueue[None], stopped: threading.Event) -> None:
+    """Ask the thread to end, and wake it if it waits for a free slot."""
     stopped.set()
     free_slots.put(None)

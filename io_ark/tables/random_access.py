@@ -110,6 +110,7 @@ class RandomAccessReader(Generic[Value]):
         return None if names is None else self._lookup.get_many(names)
 
     def _find_speaker(self, key: str) -> str:
+        """Return the speaker of an utterance ``key``, whose value is looked up."""
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError(
@@ -144,7 +145,8 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 class Lookup:
     """Base class of lookups of values by key. The subclasses differ in the values that stay in memory.
 
-    Only a key that is missing in the table is checked for invalid characters, which saves time.
+    Only a key that is missing in the table is checked for invalid characters, which saves time. The subclasses also
+    take the codec of the values, and the permission to run commands and to open URLs.
 
     Attributes:
         table: parsed rspecifier of the table.
@@ -160,19 +162,22 @@ class Lookup:
         self.reads = WholeReads(table.rxfilename)
 
     def has(self, key: str) -> bool:
+        """Return True if the table has the key."""
         raise NotImplementedError
 
     def get(self, key: str) -> Any:
+        """Return the value of a key. Raise :class:`MissingKeyError` if the table does not have it."""
         raise NotImplementedError
 
     def get_many(self, keys: Sequence[str]) -> list[Any] | None:
-        """Return the values of many keys, or None if a key is missing or the table allows only one lookup of a key."""
+        """Return the values of many keys. Return None if a key is missing, or for a table with single lookups only."""
         return None
 
     def close(self) -> None:
         self.closed = True
 
     def refuse_missing(self, key: str) -> NoReturn:
+        """Raise :class:`MissingKeyError`, or the error of :func:`check_key` for an invalid key."""
         check_key(key)
         raise MissingKeyError(
             "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key
@@ -208,7 +213,7 @@ class ScriptLookup(Lookup):
         try:
             self._loaded = key, self._loader.load_value(key, rxfilename)
         except RangeError:
-            raise
+            raise  # As in Kaldi, a wrong range is an error even with the option p.
         except ArkError as error:
             logger.warning("%s (the key is treated as missing, because of the option p)", format_warning(error))
             return False
@@ -244,8 +249,8 @@ class _ArchiveScan(Lookup):
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
-    def read_on(self) -> Iterator[tuple[str, Any]]:
-        """Read the next entries. The caller may stop after any entry. Another call continues with the next entry."""
+    def read_next_entries(self) -> Iterator[tuple[str, Any]]:
+        """Yield the entries that no earlier call has yielded. With the option ``s``, check their order."""
         self.check_open()
         self.reads.check()
         if self._input is None:
@@ -264,7 +269,7 @@ class _ArchiveScan(Lookup):
                 "%s (treated as the end of the archive, because of the option p)",
                 format_warning(error, READ_FAILED),
             )
-            self._end()
+            self._close_input()
 
     def _check_order(self, key: str) -> None:
         """Raise :class:`OrderError` unless a key is greater than the key before it."""
@@ -280,7 +285,8 @@ class _ArchiveScan(Lookup):
     def refuse_order(self, key: str, message: str) -> NoReturn:
         raise OrderError(message, file=self.table.rxfilename, key=key)
 
-    def _end(self) -> None:
+    def _close_input(self) -> None:
+        """Close the archive if it is open. There are no more entries."""
         opened, self._input = self._input, None
         self._entries.close()
         if opened is not None:
@@ -288,7 +294,7 @@ class _ArchiveScan(Lookup):
 
     def close(self) -> None:
         super().close()
-        self._end()
+        self._close_input()
 
 
 class ArchiveLookup(_ArchiveScan):
@@ -308,7 +314,7 @@ class ArchiveLookup(_ArchiveScan):
         if key in self._values:
             return True
         check_key(key)
-        if self._read_to(key, self.read_on()):
+        if self._read_up_to(key, self.read_next_entries()):
             return True
         if key in self._released:
             # Kaldi remembers all released keys of a sorted table, and only the first released key of other tables.
@@ -319,18 +325,18 @@ class ArchiveLookup(_ArchiveScan):
             )
         return False
 
-    def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries up to this key. Return False if the key is not among them."""
+    def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
+        """Read and store entries up to ``key``, or to a greater key with the option ``s``. Return True if found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.check()
             return False
         try:
-            for name, value in entries:
-                if name in values:
-                    self.refuse_order(name, "is a duplicate key in the archive: remove one of its entries")
-                values[name] = value
-                if name == key:
+            for entry_key, value in entries:
+                if entry_key in values:
+                    self.refuse_order(entry_key, "is a duplicate key in the archive: remove one of its entries")
+                values[entry_key] = value
+                if entry_key == key:
                     return True
                 if is_sorted and self._is_past(key):
                     break
@@ -356,9 +362,9 @@ class ArchiveLookup(_ArchiveScan):
         self.check_open()
         if self.table.once:
             return None
-        values, entries = self._values, self.read_on()
+        values, entries = self._values, self.read_next_entries()
         for key in keys:
-            if key not in values and not self._read_to(key, entries):
+            if key not in values and not self._read_up_to(key, entries):
                 return None
         return [values[key] for key in keys]
 
@@ -379,11 +385,7 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Read up to the key, and return True if the archive has the key.
-
-        Raises:
-            OrderError: the key is smaller than a key that was looked up before.
-        """
+        """Read up to the key, and return True if the archive has it. Raise OrderError if an earlier key was greater."""
         self.check_open()
         self.reads.check()
         check_key(key)
@@ -399,7 +401,7 @@ class SortedArchiveLookup(_ArchiveScan):
         try:
             while self._previous is None or self._previous < goal:
                 self._current = None
-                self._current = next(self.read_on(), None)
+                self._current = next(self.read_next_entries(), None)
                 if self._current is None:
                     return False
         except BaseException as error:

@@ -51,11 +51,11 @@ class _ClosableChain(chain[Entry]):
 
 
 class WholeReads(Iterator[Any]):
-    """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
+    """Context of all reads of the table ``name``. After a read fails or is interrupted, later reads raise an error.
 
-    An exception such as ^C ends a generator, and a loop would mistake this for the end of the table. This class is
-    therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this context. Instead of
-    ending, the iterator raises the error of the failed read.
+    An exception such as KeyboardInterrupt ends a generator, and a loop would mistake this for the end of the table.
+    This class is therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this
+    context. Instead of ending, the iterator raises the error of the failed read.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -108,11 +108,11 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
     def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
-        def entries() -> Generator[Entry, None, None]:
+        def iterate_entries() -> Generator[Entry, None, None]:
             with reads:
                 yield from function(*arguments, **named)
 
-        return reads.guard(entries())
+        return reads.guard(iterate_entries())
 
     return iterate_guarded
 
@@ -172,12 +172,12 @@ class SequentialReader(Generic[Value]):
         # The generator does not refer to this reader, which can thus be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
         entries: Entries = read(table, resolve_codec(kind, options), Access(pipes, network), self._state)
-        self._stop: Callable[[], None] = partial(_end, entries)
+        self._stop: Callable[[], None] = partial(_close_entries, entries)
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
 
-            self._state.reads = "entries"
+            self._state.form = "entries"
             ahead = ReadAhead(entries)
             self._entries = ahead
             self._stop = ahead.close
@@ -192,6 +192,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_pairs())
 
     def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
+        """Yield pairs of a key and a value."""
         with self._reads:
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
@@ -208,6 +209,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_blocks())
 
     def _iterate_blocks(self) -> Generator[Block, None, None]:
+        """Yield blocks. An entry that was read alone becomes a block with one entry."""
         with self._reads:
             for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
@@ -224,6 +226,7 @@ class SequentialReader(Generic[Value]):
         return self._reads.guard(self._iterate_loaders())
 
     def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
+        """Yield pairs of a key and a function that returns the value."""
         with self._reads:
             for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
@@ -232,11 +235,11 @@ class SequentialReader(Generic[Value]):
                 else:
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
-    def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
-        """Return an iterator over the entries not yet yielded. ``reads`` is the form that the caller needs."""
+    def _iterate_items(self, form: _Form) -> Iterator[Any]:
+        """Return an iterator over the entries not yet yielded, in the form that the caller needs, if possible."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
-        self._state.reads = reads
+        self._state.form = form
         first, self._first = self._first, None
         # A chain, unlike a generator, does not close the entries when a loop is left, so that the next loop can go on.
         return chain(() if first is None else (first,), self._entries)
@@ -254,11 +257,11 @@ class SequentialReader(Generic[Value]):
         self.close()
 
 
-_Reads = Literal["keys", "entries", "blocks"]
+_Form = Literal["keys", "entries", "blocks"]
 
 
-def _end(entries: Entries) -> None:
-    """Close a generator, unless it is running in a thread that waits for a command, which ends with the process."""
+def _close_entries(entries: Entries) -> None:
+    """Close a generator, unless a thread runs it. A thread that waits for a command ends with the process."""
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 
@@ -268,35 +271,35 @@ class _State:
     """State that a reader shares with the generator of its entries."""
 
     skipped: int = 0  # Number of objects that a permissive reader has skipped.
-    reads: _Reads = "keys"  # Form in which the caller iterates over the table.
+    form: _Form = "keys"  # Form in which the caller iterates over the table.
 
-    def skip(self, warning: str, consequence: str) -> None:
+    def record_skip(self, warning: str, consequence: str) -> None:
         """Count a skipped object, and log the warning with the consequence."""
         self.skipped += 1
         logger.warning("%s (%s, because of the option p)", warning, consequence)
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks of an archive. With the option ``p``, an error after the first entry only warns."""
+    """Yield entries or blocks. With the option ``p``, a failed command or an error after the first entry only warns."""
     with open_input(table.rxfilename, access=access) as opened:
-        begun = False
+        has_begun = False
         try:
-            with closing(read_archive(opened.source, codec, lambda: state.reads == "blocks")) as entries:
+            with closing(read_archive(opened.source, codec, lambda: state.form == "blocks")) as entries:
                 for first in entries:
-                    begun = True
+                    has_begun = True
                     yield first
                     del first
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
             # If the first object is unreadable, the file is not an archive. This is an error even with the option p.
-            if not table.permissive or not (begun or isinstance(error, PipeError)):
+            if not table.permissive or not (has_begun or isinstance(error, PipeError)):
                 raise
-            state.skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
+            state.record_skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file: blocks, keys with values, or entries whose objects have not been read."""
+    """Yield the entries of a script file: as blocks, as keys with values, or, in the form "keys", without values."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
@@ -304,41 +307,44 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
         scan = codec.scan()
-        blocks = BlockLoader(scan, files) if scan is not None and scan.reads_places else None
+        blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
                 raise FormatError(BINARY_SCRIPT, file=source.name)
             at = 0
             while at < len(lines):
                 block = None  # Release the memory of the previous block before the next block is read.
-                reads = state.reads
-                if blocks is not None and reads != "keys" and not splitter.blank:
-                    block = blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
+                form = state.form
+                if blocks is not None and form != "keys" and not splitter.blank:
+                    block = blocks.load(lines, at, BLOCK_BYTES if form == "blocks" else ENTRY_BYTES)
                 if block is None:
                     yield from filter(None, map(read_line, splitter.split(lines[at])))
                     at += 1
                 else:
                     at += len(block)
                     splitter.skip(len(block))
-                    yield from (block,) if reads == "blocks" else block.entries()
+                    yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
         try:
             opened.finish()
         except PipeError as error:
             if not table.permissive:
                 raise
-            state.skip(str(error), "its output is used")
+            state.record_skip(str(error), "its output is used")
 
 
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Return the entry that a line of a script file names, or None if the entry is skipped."""
+    """Return the entry that a line of a script file names, or None if the entry is skipped.
+
+    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``.
+    """
     try:
         if isinstance(line, FormatError):
             raise line
         key, rxfilename = line
-        if state.reads == "keys" and not permissive:
+        if state.form == "keys" and not permissive:
             if rxfilename.endswith("]"):
                 split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
             return _Later(key, partial(loader.load_value, key, rxfilename))
@@ -348,5 +354,5 @@ def _read_line(
     except ArkError as error:
         if not permissive:
             raise
-        state.skip(format_warning(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
+        state.record_skip(format_warning(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
         return None

@@ -58,9 +58,6 @@ class LineSplitter:
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
     error, because Kaldi would stop at the blank line and lose the lines after it.
 
-    Args:
-        name: name of the script file, for messages.
-
     Attributes:
         blank: numbers of the blank lines that follow the last line with a key.
     """
@@ -91,11 +88,11 @@ class LineSplitter:
         return (*errors, result)
 
     def skip(self, count: int) -> None:
-        """Count lines that the caller has split."""
+        """Count lines that the caller has split, so that messages have the numbers of later lines."""
         self._number += count
 
     def finish(self) -> None:
-        """Warn of blank lines at the end."""
+        """Log a warning if the file ends with blank lines. Call this method after the last line."""
         if self.blank:
             _warn_of_blank_lines(self._name, len(self.blank))
 
@@ -105,7 +102,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the length of the data in bytes without the blank lines at the end."""
+    """Return the length of the data in bytes, from the start to the newline before the blank lines at the end."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -117,15 +114,9 @@ def _measure_text(data: bytes | mmap.mmap) -> int:
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split a line of a script file into key and value.
+    """Split a line of a script file into key and value. Raise FormatError if either is missing.
 
-    Args:
-        line: the line.
-        name: name of the script file, for the error message.
-        number: number of the line, for the error message.
-
-    Raises:
-        FormatError: the line has no key or no value.
+    ``name`` is the name of the file, and ``number`` is the number of the line, counted from 1, for the error message.
     """
     parts = line.split(None, 1)
     if len(parts) < 2:
@@ -134,6 +125,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
 
 def _describe_bad_line(number: int, line: bytes) -> str:
+    """Return the error message for line ``number`` (from 1), which is blank or has a key without a value."""
     if not line.strip():
         return f"line {number} is blank: remove the line, because each line starts with a key"
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value: add the value"
@@ -150,11 +142,6 @@ class Script(Mapping[str, str]):
     Raises:
         FormatError: the file has another format, or a line lacks a value, has an invalid key, or is blank and not at
             the end of the file.
-
-    >>> from io_ark.tables.script import Script
-    >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
-    >>> script["b"], script.get("c"), len(script)
-    ('1.ark:90', None, 2)
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
@@ -208,7 +195,7 @@ class Script(Mapping[str, str]):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._stamp is None:
             return partial(Script, empty=self._empty), (bytes(self._data), self.name)
-        return _open_again, (*self._stamp, self._empty)
+        return _reopen_script, (*self._stamp, self._empty)
 
     def __len__(self) -> int:
         return self._count
@@ -223,7 +210,7 @@ class Script(Mapping[str, str]):
         return (self._data[start:end] for start, end in self._iterate_key_bounds())
 
     def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the positions of the start and end of each key in file order."""
+        """Iterate over the start and end (exclusive), in bytes, of each key in file order."""
         all_starts, lengths = self._keys_at
         for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
@@ -270,6 +257,7 @@ class Script(Mapping[str, str]):
         """Raise :class:`OrderError` if a key occurs twice."""
         if self._values is not None:
             return
+        # Keys with equal hashes are adjacent in the index, so that only these keys need a comparison.
         index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
@@ -302,7 +290,7 @@ class Script(Mapping[str, str]):
         return self._decode(*self._locate_key(line))
 
     def _locate_key(self, line: int) -> tuple[int, int]:
-        """Return the positions of the start and end of the key of a line."""
+        """Return the start and end (exclusive), in bytes, of the key of a line. Lines are counted from 0."""
         self._check_size()
         starts, lengths = self._keys_at
         start = int(starts[line])
@@ -314,6 +302,7 @@ class Script(Mapping[str, str]):
             raise OpenError("has changed since it was opened: open the file again", file=self.name)
 
     def _get_value(self, key_end: int) -> str:
+        """Return the value after a key that ends at the offset ``key_end``."""
         end = self._data.find(b"\n", key_end)
         return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
 
@@ -339,14 +328,14 @@ class Script(Mapping[str, str]):
         """Position and length of the key of each line in bytes: two arrays of shape (lines,)."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
-        begin, lines = 0, 0
+        begin, line_count = 0, 0
         while begin < self._length:
             end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            start, length = self._find_lines(begin, end, lines)
-            starts.append(start)
-            lengths.append(length)
-            lines += len(start)
+            chunk_starts, chunk_lengths = self._find_lines(begin, end, line_count)
+            starts.append(chunk_starts)
+            lengths.append(chunk_lengths)
+            line_count += len(chunk_starts)
             begin = end
         if not starts:
             return np.empty(0, np.int64), np.empty(0, np.uint16)
@@ -387,7 +376,7 @@ class Script(Mapping[str, str]):
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the positions ``at`` is in a key."""
+        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key."""
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
@@ -413,37 +402,40 @@ class Script(Mapping[str, str]):
         The next lookup tries the line after this key first.
         """
         try:
-            name = key.encode("utf-8", "surrogateescape")
+            encoded_key = key.encode("utf-8", "surrogateescape")
         except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.
             return None
-        line = self._find_line(name)
+        line = self._find_line(encoded_key)
         if line is None:
             return None
         self._next_line = line + 1
         return self._locate_key(line)[1]
 
-    def _find_line(self, name: bytes) -> int | None:
-        """Return the index of the line of a key, or None if the file does not have the key."""
+    def _find_line(self, key: bytes) -> int | None:
+        """Return the index (from 0) of the line of a key, or None if the file does not have the key."""
         guess = self._next_line
-        if guess < len(self) and self._has_key(guess, name):
+        if guess < len(self) and self._has_key(guess, key):
             return guess
         index = self._get_index()
-        high = hash(name) >> 32
+        high = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
         at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
-            if self._has_key(line, name):
+            if self._has_key(line, key):
                 return line
             at += 1
         return None
 
-    def _has_key(self, line: int, name: bytes) -> bool:
+    def _has_key(self, line: int, key: bytes) -> bool:
         start, end = self._locate_key(line)
-        return self._data[start:end] == name
+        return self._data[start:end] == key
 
 
 def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move ``at[which]``, in place, right to the next byte that is not a blank (white space except a newline)."""
+    """Move the offsets ``at[which]`` of ``chunk`` in place to the next byte that is not a blank.
+
+    A blank is white space except a newline. The last byte of ``chunk`` is a newline.
+    """
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
@@ -507,9 +499,9 @@ class ScriptTable(Mapping[str, Value]):
         return format_html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
 
 
-def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
-    """Open a script file in another process, and raise :class:`SpecifierError` if the file has changed."""
+def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:
+    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or its time has changed."""
     status = os.stat(path)
-    if (status.st_size, status.st_mtime_ns) != (size, modified):
+    if (status.st_size, status.st_mtime_ns) != (size, modified_ns):
         raise SpecifierError("has changed since it was opened: open the file again", file=path)
     return Script.open(path, empty=empty)

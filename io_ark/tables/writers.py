@@ -41,12 +41,7 @@ class CollectedChunks(list[Any]):
 
 
 class ArchiveTarget:
-    """Writes all objects to one archive, and optionally their locations to a script file.
-
-    Args:
-        table: the parsed wspecifier.
-        access: permission to run commands and to open URLs.
-    """
+    """Writes all objects to the archive of a parsed wspecifier, and optionally their locations to its script file."""
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -107,6 +102,7 @@ class ArchiveTarget:
         return True
 
     def flush(self) -> None:
+        """Pass the buffered entries of both files to the operating system."""
         self.archive.flush()
         if self.script is not None:
             self.script.flush()
@@ -126,29 +122,27 @@ class ArchiveTarget:
 
 
 def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """Return the bytes of the entries of a block in parts, and the offset of each object. Large arrays are views."""
+    """Return the entries of a block as buffers to write, and the offset of each object in these bytes.
+
+    Small arrays are copied to one buffer. Otherwise, the buffers of arrays are views.
+    """
     if block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block.shapes):
         packed, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
         return [packed.data], objects
     packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, with_values=False)
     sizes = block.count_elements() * block.values.itemsize
-    stops = np.cumsum(sizes)
+    value_ends = np.cumsum(sizes)
     headers, values = packed.data, block.values.view(np.uint8).data
     parts: list[Any] = []
-    begin = first = 0
-    for end, stop in zip(ends.tolist(), stops.tolist(), strict=True):
-        parts += headers[begin:end], values[first:stop]
-        begin, first = end, stop
-    return parts, objects + stops - sizes
+    begin = value_begin = 0
+    for end, value_end in zip(ends.tolist(), value_ends.tolist(), strict=True):
+        parts += headers[begin:end], values[value_begin:value_end]
+        begin, value_begin = end, value_end
+    return parts, objects + value_ends - sizes  # `objects` has the offsets without the arrays of earlier entries.
 
 
 class ScriptTarget:
-    """Writes every object to the file or command that an existing script file names for its key.
-
-    Args:
-        table: the parsed wspecifier, whose script file exists.
-        access: permission to run commands and to open URLs.
-    """
+    """Writes every object to the file or command that the script file of a parsed wspecifier names for its key."""
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -181,7 +175,7 @@ class ScriptTarget:
         """Do nothing, because every object is written at once."""
 
     def close(self) -> None:
-        """Raise an error if an object was not written. The output of every object is closed already."""
+        """Raise :class:`WriteError` if an object was not written. Every output is closed already."""
         if self.entry.broken:
             self.entry.raise_error()
 
@@ -283,6 +277,7 @@ class Writer(ClosedOnExit, Generic[Value]):
                 self.write(key, value)
 
     def _refuse_process(self, key: str | None) -> NoReturn:
+        """Raise the :class:`ClosedError` of a writer that a forked process uses to write ``key``."""
         raise ClosedError(
             "the writer was opened in the parent process: write in the parent, or open another table in this process",
             key=key,

@@ -22,7 +22,7 @@ from io_ark.streams import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables import Script
 from io_ark.tables.blocks import BlockLoader, FileMemory
-from io_ark.tables.loader import read_from
+from io_ark.tables.loader import read_rxfilename
 from io_ark.tables.script import split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
@@ -246,7 +246,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network, private=False))
+        wave = read_rxfilename(wave_codec, rxfilename, Access(options.pipes, options.network, private=False))
     return wave if factor is None else change_speed(wave, factor)
 
 

@@ -226,7 +226,7 @@ def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCap
     file.read = lambda *_, **__: next(blocks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codec, "_open_audio", lambda *_: nullcontext(file))
-        _, found = codec.decode(b"", BytesSource(b"", name="a.flac"), "FLAC")
+        _, found = codec.decode_audio_file(b"", BytesSource(b"", name="a.flac"), "FLAC")
     np.testing.assert_array_equal(found, samples)
     assert "a.flac: 6000 samples announced, but only 5000 are present" in caplog.text
 

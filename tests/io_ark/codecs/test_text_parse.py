@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from io_ark.codecs.text_parse import parse, round_to_float32, scan
+from io_ark.codecs.text_parse import parse_rows, round_to_float32, scan_rows
 from io_ark.errors import FormatError
 from tests.support.codec_tools import from_bytes, to_bytes
 
@@ -29,9 +29,9 @@ def outcome(text: bytes, single: bool, slow: bool) -> list[list[str]] | None:
     """The rows read, or None if the text is refused; as hexadecimal, so that -0 and nan compare."""
     try:
         if slow:
-            rows = scan(text, single, fail)
+            rows = scan_rows(text, single, fail)
         else:
-            values, counts = parse(text, np.float32 if single else np.float64, fail)
+            values, counts = parse_rows(text, np.float32 if single else np.float64, fail)
             ends = np.cumsum([0, *counts])
             rows = [values[a:b].tolist() for a, b in itertools.pairwise(ends)]
     except Refused:

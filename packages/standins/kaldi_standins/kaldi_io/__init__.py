@@ -146,7 +146,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
         return file
     name = _strip_prefix(decode_file_name(file))
     if gzipped := ".gz" in name and _GZIPPED.fullmatch(name):
-        opened: Any = _open_gzipped(gzipped, mode)
+        opened: Any = _open_gzipped_file(gzipped, mode)
     elif "w" in mode or "a" in mode or name.startswith("|"):
         opened = open_output_file(name, Access(pipes, network), append="a" in mode)
     else:
@@ -159,12 +159,16 @@ def popen(cmd: str, mode: str = "rb") -> Any:
 
     Raises:
         ArkError: the command cannot be started.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.popen("echo hello").read()
+    b'hello\\n'
     """
     return open_or_fd(f"|{cmd}" if "w" in mode else f"{cmd}|", mode)
 
 
 def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Read the alignments of an archive: see :func:`read_vec_int_ark`.
+    """Iterate over the alignments of an archive, as :func:`read_vec_int_ark` does.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -173,6 +177,11 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, alignment.tolist()) for key, alignment in kaldi_io.read_ali_ark(io.BytesIO(b"utt1 2 2 4\\n"))]
+    [('utt1', [2, 2, 4])]
     """
     return read_vec_int_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -191,12 +200,8 @@ def read_vec_int_ark(
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(file)]
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_ark(io.BytesIO(b"utt1 3 1 2\\n"))]
     [('utt1', [3, 1, 2])]
     """
     return _read_archive(_INTEGERS, file_or_fd, Access(pipes, network))
@@ -214,6 +219,11 @@ def read_vec_int_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a vector of integers.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_int_scp(io.BytesIO(b"utt1 echo 3 1 2 |\\n"))]
+    [('utt1', [3, 1, 2])]
     """
     return _read_script(_INTEGERS, file_or_fd, Access(pipes, network))
 
@@ -228,8 +238,13 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the vector cannot be opened or read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_vec_int(io.BytesIO(b"3 1 2\\n")).tolist()
+    [3, 1, 2]
     """
-    return np.asarray(_read_single(_INTEGERS, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single_object(_INTEGERS, file_or_fd, Access(pipes, network)))
 
 
 def read_vec_flt_scp(
@@ -244,6 +259,11 @@ def read_vec_flt_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a float vector.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_scp(io.BytesIO(b"utt1 echo [ 1 2 ] |\\n"))]
+    [('utt1', [1.0, 2.0])]
     """
     return _read_script(_VECTORS, file_or_fd, Access(pipes, network))
 
@@ -262,26 +282,27 @@ def read_vec_flt_ark(
         ArkError: the archive cannot be opened, or an entry is not a float vector.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_vec_flt(file, np.ones(2, np.float32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(file)]
-    [('utt1', [1.0, 1.0])]
+    >>> [(key, vector.tolist()) for key, vector in kaldi_io.read_vec_flt_ark(io.BytesIO(b"utt1 [ 1 2 ]\\n"))]
+    [('utt1', [1.0, 2.0])]
     """
     return _read_archive(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one float vector (size,) of the type that :func:`read_vec_flt_ark` describes.
+    """Read one float vector (size,): float64 for an object in double precision or text, else float32.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_vec_flt(io.BytesIO(b" [ 1 2 ]\\n")).tolist()
+    [1.0, 2.0]
     """
-    return np.asarray(_read_single(_VECTORS, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single_object(_VECTORS, file_or_fd, Access(pipes, network)))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
@@ -297,6 +318,11 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a matrix.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> [(key, matrix.tolist()) for key, matrix in kaldi_io.read_mat_scp(io.BytesIO(b"utt1 echo [ 1 2 ] |[0:1]\\n"))]
+    [('utt1', [[1.0, 2.0]])]
     """
     return _read_script(_MATRICES, file_or_fd, Access(pipes, network))
 
@@ -313,32 +339,33 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         ArkError: the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
-    >>> import numpy as np
     >>> from kaldi_standins import kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(file)]
-    [('utt1', (5, 2))]
+    >>> [(key, matrix.shape) for key, matrix in kaldi_io.read_mat_ark(io.BytesIO(b"utt1 [ 1 2 3\\n 4 5 6 ]\\n"))]
+    [('utt1', (2, 3))]
     """
     return _read_archive(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one matrix (rows, columns) of the type that :func:`read_mat_ark` describes.
+    """Read one matrix (rows, columns): float64 for an object in double precision, else float32.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_mat(io.BytesIO(b" [ 1 2 3\\n 4 5 6 ]\\n")).shape
+    (2, 3)
     """
-    return np.asarray(_read_single(_MATRICES, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single_object(_MATRICES, file_or_fd, Access(pipes, network)))
 
 
 def read_cnet_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the confusion networks of an archive, which are stored as posteriors.
+    """Iterate over the confusion networks of an archive, which are stored as posteriors (:func:`read_post_ark`).
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -352,16 +379,20 @@ def read_cnet_ark(
 
 
 def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
+    """Iterate over the posteriors of an archive or a script file.
 
     Args:
-        file_: ``ark:...`` or ``scp:...``.
+        file_: name of the table, after ``ark:`` or ``scp:``.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
         ArkError: the table cannot be opened, or an entry is not a posterior.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_post_rxspec("ark:echo utt1 [ 1 0.5 2 0.5 ] |"))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)
@@ -373,7 +404,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the posteriors that a script file names.
+    """Iterate over the posteriors that a script file names; see :func:`read_post_ark`.
 
     Args:
         file_or_fd: name of a file, a command, or an open binary file.
@@ -382,6 +413,11 @@ def read_post_scp(
 
     Raises:
         ArkError: the file or an object cannot be opened, or an object is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_post_scp(io.BytesIO(b"utt1 echo [ 1 0.5 2 0.5 ] |\\n")))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     return _read_script(codec("posterior"), file_or_fd, Access(pipes, network))
 
@@ -423,8 +459,13 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 
     Raises:
         ArkError: the file cannot be opened, or the object is not a posterior.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_post(io.BytesIO(b"[ 1 0.5 2 0.5 ] [ 3 1 ]\\n"))
+    [[(1, 0.5), (2, 0.5)], [(3, 1.0)]]
     """
-    value: Posterior = _read_single(codec("posterior"), file_or_fd, Access(pipes, network))
+    value: Posterior = _read_single_object(codec("posterior"), file_or_fd, Access(pipes, network))
     return value
 
 
@@ -454,8 +495,13 @@ def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = T
 
     Raises:
         ArkError: the file cannot be opened or read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.read_cntime(io.BytesIO(b"0 0.5 ; 0.5 1\\n"))
+    [(0.0, 0.5), (0.5, 1.0)]
     """
-    value: list[tuple[float, float]] = _read_single(_TIMES, file_or_fd, Access(pipes, network))
+    value: list[tuple[float, float]] = _read_single_object(_TIMES, file_or_fd, Access(pipes, network))
     return value
 
 
@@ -472,7 +518,7 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
     """
-    _write(_INT_VECTOR, file_or_fd, v, key, Access(pipes, network))
+    _write_object(_INT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
 
 def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
@@ -482,7 +528,7 @@ def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
         UnsupportedDataType: ``v`` is not an array of float32 or float64.
     """
     _check_float(v)
-    _write(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
+    _write_object(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
 
 def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
@@ -490,9 +536,17 @@ def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = 
 
     Raises:
         UnsupportedDataType: ``m`` is not an array of float32 or float64.
+
+    >>> import io
+    >>> import numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
+    >>> file.getvalue()[:10]
+    b'utt1 \\x00BFM '
     """
     _check_float(m)
-    _write(_FLOAT_MATRIX, file_or_fd, m, key, Access(pipes, network))
+    _write_object(_FLOAT_MATRIX, file_or_fd, m, key, Access(pipes, network))
 
 
 def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
@@ -516,7 +570,7 @@ def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
     """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`."""
-    _write(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
+    _write_object(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
 def read_segments_as_bool_vec(
@@ -575,8 +629,8 @@ def read_segments_as_bool_vec(
             "has times that are negative or decrease: sort the segments by time, and remove overlaps", file=name
         )
     mask = np.zeros(frames[-1, 1], bool)
-    for first, last in frames:
-        mask[first:last] = True
+    for begin, end in frames:
+        mask[begin:end] = True
     return (mask, fields[0][1]) if return_key else mask
 
 
@@ -593,13 +647,15 @@ def _read_mat_binary(fd: Any) -> Array:
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)
     elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
-    return _decode(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
+    return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector from an open file after its binary marker."""
     token, size = fd.read(3), fd.read(5)
-    return _decode(_VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd)
+    return _decode_object(
+        _VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd
+    )
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
@@ -610,7 +666,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     header = fd.read(16)
     rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
-    return _decode(_MATRICES, token, header + _read_exactly(fd, size), fd)
+    return _decode_object(_MATRICES, token, header + _read_exactly(fd, size), fd)
 
 
 def _read_mat_ascii(fd: Any) -> Array:
@@ -632,7 +688,10 @@ def _get_element_size(token: bytes) -> int:
 
 
 def _read_exactly(fd: Any, size: int) -> bytes:
-    """Read ``size`` bytes, or fewer at the end, in chunks, so that the size in a damaged file allocates no memory."""
+    """Read ``size`` bytes, or fewer at the end of the file.
+
+    The bytes are read in chunks, so that a damaged file with a huge size does not fill the memory.
+    """
     pieces: list[bytes] = []
     while size > 0 and (piece := fd.read(min(size, _PIECE))):
         pieces.append(piece)
@@ -640,7 +699,7 @@ def _read_exactly(fd: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _decode(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
+def _decode_object(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
     return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{name_of_stream(fd)} (object)")))
 
 
@@ -670,6 +729,7 @@ class _Vectors(AsStored):
 
 
 def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], what: str) -> None:
+    """Raise ``error`` if the object at the next byte is binary and its first three bytes are not in ``tokens``."""
     head = source.peek(5)
     if head[:2] == BINARY_MARKER and head[2:] not in tokens:
         raise error(f"expected a float {what}, found {head[2:]!r}", file=source.name, offset=source.tell())
@@ -708,11 +768,12 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _strip_prefix(name: str) -> str:
+    """Return a name without the prefix that it may have, such as ``ark,t:``."""
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 
-def _open_gzipped(name: re.Match[str], mode: str) -> Any:
+def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
     """Open the gzipped file of a match of ``_GZIPPED``, at its offset in the uncompressed data."""
     path, offset = name.groups()
     try:
@@ -725,18 +786,19 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
 
 
 def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
-    """Open a source, which may be gzipped or have a prefix such as ``ark:``. See :func:`.file_objects.open_source`."""
+    """Open a file as :func:`.file_objects.open_source` does. It may be gzipped or have a prefix such as ``ark:``."""
     if isinstance(file, str | PathLike):
         name = _strip_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
-            return _gzipped_source(gzipped)
+            return _open_gzipped_source(gzipped)
         file = name
     return open_source(file, access, whole=whole)
 
 
 @contextmanager
-def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
-    with _open_gzipped(name, "rb") as stream, open_source(stream) as source:
+def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
+    """Yield a source of the uncompressed data of a gzipped file (see :func:`_open_gzipped_file`)."""
+    with _open_gzipped_file(name, "rb") as stream, open_source(stream) as source:
         yield source
 
 
@@ -746,7 +808,7 @@ def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterato
         yield from read_entries(source, kind)
 
 
-def _read_single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
+def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
     with _open_source(file, access, False) as source:
         return kind.read(source)
 
@@ -758,35 +820,35 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
         script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
 
-    def load(key: str, place: str) -> Any:
+    def load_object(key: str, location: str) -> Any:
         """Load the object at a location, which may be a gzipped file. Errors name the key."""
-        if not _GZIPPED.fullmatch(place):
-            return loader.load_value(key, place)
+        if not _GZIPPED.fullmatch(location):
+            return loader.load_value(key, location)
         try:
-            return _read_single(kind, place, access)
+            return _read_single_object(kind, location, access)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    for key, place in script.lines():
-        ranged = _RANGE.fullmatch(place)
-        if ranged is None:
-            yield key, load(key, place)
+    for key, location in script.lines():
+        match = _RANGE.fullmatch(location)
+        if match is None:
+            yield key, load_object(key, location)
             continue
-        value = load(key, ranged[1])
-        parts = _parse_slices(ranged[2], key)
-        if len(parts) > value.ndim:
-            dimensions = f"{len(parts)} dimensions, but the array has {value.ndim}: shorten the range"
-            raise RangeError(f"the range [{ranged[2]}] has {dimensions}", key=key)
-        yield key, value[parts].copy()
+        value = load_object(key, match[1])
+        slices = _parse_slices(match[2], key)
+        if len(slices) > value.ndim:
+            dimensions = f"{len(slices)} dimensions, but the array has {value.ndim}: shorten the range"
+            raise RangeError(f"the range [{match[2]}] has {dimensions}", key=key)
+        yield key, value[slices].copy()
 
 
 def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
     """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges. Errors name the key."""
-    parts = [_INTERVAL.fullmatch(part) for part in text.split(",")]
-    if None in parts:
+    intervals = [_INTERVAL.fullmatch(interval) for interval in text.split(",")]
+    if None in intervals:
         raise RangeSyntaxError(f"'[{text}]' is not a range: write a range such as [0:10] or [:,0:13]", key=key)
-    ends = [[int(end) if end else None for end in part.groups()] for part in parts if part]
-    return tuple(slice(*pair) for pair in ends)
+    bounds = [[int(bound) if bound else None for bound in interval.groups()] for interval in intervals if interval]
+    return tuple(slice(*pair) for pair in bounds)
 
 
 def _check_float(array: Array) -> None:
@@ -798,8 +860,8 @@ def _check_float(array: Array) -> None:
         )
 
 
-def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
-    """Write an entry, or an object without a key if ``key`` is empty. A value that is refused writes nothing."""
+def _write_object(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
+    """Write an entry, or an object without a key if ``key`` is empty. If the value is refused, nothing is written."""
     buffer = CollectedChunks()
     try:
         if key:

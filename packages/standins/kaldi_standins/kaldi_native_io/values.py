@@ -18,7 +18,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
 from io_ark.errors import ArkError
 from io_ark.streams.access import Access
-from io_ark.tables.loader import read_from
+from io_ark.tables.loader import read_rxfilename
 from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, to_table_error
 
 Self = TypeVar("Self", bound="_Array")
@@ -79,7 +79,7 @@ class _Array:
         """
         result = cls.__new__(cls)
         try:  # A try statement is faster than `with as_table_error()`.
-            result._values = read_from(
+            result._values = read_rxfilename(
                 cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
             )
         except ArkError as error:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
-from io_ark.tables.loader import read_from
+from io_ark.tables.loader import read_rxfilename
 from kaldi_standins.kaldi_python_io.kinds import FloatCodec
 
 __all__ = ["read_kaldi_mat", "read_kaldi_vec"]
@@ -32,7 +32,7 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
     >>> read_kaldi_mat(name).shape
     (2, 41)
     """
-    matrix: Array = read_from(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
+    matrix: Array = read_rxfilename(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
     return matrix
 
 
@@ -45,5 +45,5 @@ def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bo
     >>> read_kaldi_vec(name)
     array([1., 1., 1.])
     """
-    vector: Array = read_from(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
+    vector: Array = read_rxfilename(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
     return vector

@@ -17,20 +17,17 @@ Order = Literal["<", ">"]
 def swap_bytes(source: Source, order: Order) -> bytearray:
     """Read a binary object, and return its bytes with the byte order of all numbers reversed.
 
-    The bytes are writable, because arrays that are read from them are views.
-
-    Args:
-        source: the object: a float matrix or vector, a compressed matrix or a vector of integers.
-        order: byte order of the object.
+    The object is a float matrix or vector, a compressed matrix or a vector of integers in the byte order ``order``. The
+    result is writable, because arrays that are read from it are views.
 
     Raises:
         ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
     """
     swap = _Swapper(source, order)
-    swap.copy(2)
+    swap.copy_bytes(2)
     token = source.peek(4).split(b" ", 1)[0]
     if token in (b"CM", b"CM2", b"CM3"):
-        swap.copy(len(token) + 1)
+        swap.copy_bytes(len(token) + 1)
         swap.swap_numbers("f4", 2)
         rows, columns = swap.swap_numbers("i4", 2)
         if min(rows, columns) < 0:
@@ -39,9 +36,9 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
             swap.swap_numbers("u2", rows * columns)
         else:
             swap.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
-            swap.copy(rows * columns)
+            swap.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
-        swap.copy(3)
+        swap.copy_bytes(3)
         size = 1
         for _ in range(2 if token[1:] == b"M" else 1):
             size *= swap.swap_sized_integer()
@@ -60,25 +57,25 @@ class _Swapper:
         self._order = order
         self.done: list[bytes] = []
 
-    def copy(self, count: int) -> None:
+    def copy_bytes(self, count: int) -> None:
+        """Read bytes and append them unchanged."""
         self.done.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
         """Read numbers, append them in reversed byte order, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.done.append(values.byteswap().tobytes())
-        first: list[Any] = values[:2].tolist()
-        return first
+        first_values: list[Any] = values[:2].tolist()
+        return first_values
 
     def swap_sized_integer(self, negative: bool = False) -> int:
-        """Read the byte 4 and an int32, swap the integer, and return its value.
+        """Read the byte 4 and an int32, append them with the integer swapped, and return the integer.
 
-        Raises:
-            ArkError: the byte is missing, or the integer is negative and ``negative`` is False.
+        Raise ArkError if the byte is missing, or if the integer is negative and ``negative`` is False.
         """
         if self._source.peek(1) != b"\x04":
             self._source.fail("expected a 4-byte integer: only matrices and vectors have a big-endian form")
-        self.copy(1)
+        self.copy_bytes(1)
         value: int = self.swap_numbers("i4", 1)[0]
         if value < 0 and not negative:
             self._source.fail(f"invalid size: {value}")

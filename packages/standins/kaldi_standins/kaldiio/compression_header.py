@@ -47,20 +47,20 @@ class GlobalHeader:
         return GlobalHeader(type, least, span, rows, cols, endian)
 
     def write(self, fd: IO[bytes], endian: str | None = None) -> int:
-        """Write the token and the header to an open binary file, and return the number of bytes."""
+        """Write the token and the header to an open binary file. Return the number of bytes written."""
         numbers = self.min_value, self.range, self.rows, self.cols
         fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
         return self.size
 
     @staticmethod
     def compute(array: Array, compression_method: int, endian: str = "<") -> GlobalHeader:
-        """Return the header of an array (rows, columns) compressed with a method from 1 to 7."""
+        """Return the header that an array (rows, columns) has after compression with a method from 1 to 7."""
         stored = compress(array, compression_method)
         return GlobalHeader(stored.format.decode(), stored.minimum, stored.range, *stored.shape, endian)
 
     def float_to_uint(self, array: Array) -> Array:
         """Convert values, of any shape, to the integers that a compressed matrix stores."""
-        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)
+        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
         return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
     def uint_to_float(self, array: Array) -> Array:
@@ -90,13 +90,13 @@ class PerColHeader:
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def write(self, fd: IO[bytes], global_header: GlobalHeader, endian: str | None = None) -> int:
-        """Write the header to an open binary file, and return the number of bytes."""
+        """Write the header to an open binary file. Return the number of bytes written."""
         steps = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
         return fd.write(steps.astype((endian or self.endian) + "u2").tobytes())
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the header of the columns of an array (rows, columns)."""
+        """Return the header of the columns of an array (rows, columns) that is compressed with the method 2."""
         steps = compress(array, kSpeechFeature).percentiles
         p0, p25, p75, p100 = global_header.uint_to_float(steps.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
@@ -104,8 +104,8 @@ class PerColHeader:
     def float_to_char(self, array: Array) -> Array:
         """Convert values (columns, rows) to codes from 0 to 255."""
         parts = [
-            np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + first
-            for low, high, first, steps in self._ranges
+            np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + offset
+            for low, high, offset, steps in self._ranges
         ]
         codes: Array = np.choose((array >= self.p25) + (array >= self.p75).astype(int), parts)
         return codes.astype(np.uint8)
@@ -113,6 +113,6 @@ class PerColHeader:
     def char_to_float(self, array: Array) -> Array:
         """Convert codes (columns, rows) from 0 to 255 to values."""
         codes = array.astype(np.float32)
-        parts = [low + (high - low) * (codes - first) * (1 / steps) for low, high, first, steps in self._ranges]
+        parts = [low + (high - low) * (codes - offset) * (1 / steps) for low, high, offset, steps in self._ranges]
         values: Array = np.choose((codes > 64) + (codes > 192).astype(int), parts)
         return values

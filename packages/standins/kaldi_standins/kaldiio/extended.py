@@ -45,13 +45,14 @@ def _read_flac(source: Source, **_: Any) -> Any:
 
 
 def _read_audio(source: Source, **options: Any) -> Any:
-    return decode_audio(_read_sized(source, b"AUDIO"), source, **options)
+    return decode_audio(_read_sized_bytes(source, b"AUDIO"), source, **options)
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
+    """Read an array that ``numpy.save`` wrote, after its tag and its size."""
     from io_ark.numpy_files import read_npy
 
-    data = _read_sized(source, b"NPY")
+    data = _read_sized_bytes(source, b"NPY")
     return read_npy(io.BytesIO(data), len(data), source.name)
 
 
@@ -60,7 +61,8 @@ def _read_pickle(source: Source, **_: Any) -> Any:
     return read_pickle(source)
 
 
-def _read_sized(source: Source, tag: bytes) -> bytes | memoryview:
+def _read_sized_bytes(source: Source, tag: bytes) -> bytes | memoryview:
+    """Skip a tag, read the size after it (see :func:`encode_length`), and return as many bytes."""
     source.skip(len(tag))
     length = source.read(1)[0]
     return source.read(int.from_bytes(source.read(length), "little"))
@@ -70,11 +72,10 @@ _READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, 
 
 
 def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
-    """Return the function that writes objects by kaldiio's ``write_function``.
+    """Return the function that writes objects in the format of an argument ``write_function`` of kaldiio.
 
-    Args:
-        name: "soundfile", "numpy" or "pickle".
-        options: arguments of ``soundfile.write``, ``numpy.save`` or ``pickle.dump``.
+    ``name`` is "soundfile", "numpy" or "pickle". ``options`` are arguments of ``soundfile.write``, ``numpy.save`` or
+    ``pickle.dumps``.
 
     Raises:
         SpecifierError: the name is not supported.
@@ -91,7 +92,7 @@ def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write ``(rate, samples)`` or ``(samples, rate)`` by ``soundfile.write``, after a tag and the size."""
+    """Write ``(rate, samples)`` or ``(samples, rate)`` with ``soundfile.write``, after the tag and the size."""
     try:
         import soundfile
     except ImportError:
@@ -107,20 +108,21 @@ def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
         soundfile.write(data, samples, int(rate), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
         raise FormatError(f"audio cannot be encoded by soundfile: {error}") from error
-    _write_sized(sink, b"AUDIO", data.getvalue())
+    _write_sized_bytes(sink, b"AUDIO", data.getvalue())
 
 
 def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write a value by ``numpy.save``, after a tag and the size."""
+    """Write a value with ``numpy.save``, after the tag and the size."""
     data = io.BytesIO()
     try:
         np.save(data, value, **({"allow_pickle": False} | dict(options)))
     except ValueError as error:
         raise FormatError(f"a {type(value).__name__} cannot be written as a NumPy array: {error}") from error
-    _write_sized(sink, b"NPY", data.getvalue())
+    _write_sized_bytes(sink, b"NPY", data.getvalue())
 
 
-def _write_sized(sink: Sink, tag: bytes, data: bytes) -> None:
+def _write_sized_bytes(sink: Sink, tag: bytes, data: bytes) -> None:
+    """Write a tag, the size of the data (see :func:`encode_length`), and the data."""
     sink.write(tag + encode_length(len(data)))
     sink.write(data)
 

@@ -105,10 +105,10 @@ class ReadHelper:
     ) -> None:
         self._close: Callable[[], None] = lambda: None
         table = classify_rspecifier(wspecifier)
-        script = table is not None and table.kind == "scp"
-        if segments is not None and not script:
+        is_script = table is not None and table.kind == "scp"
+        if segments is not None and not is_script:
             raise SpecifierError(f"{wspecifier!r}: segments need a script file of recordings: pass 'scp:FILE'")
-        if table is not None and script and (segments is not None or not table.permissive):
+        if table is not None and is_script and (segments is not None or not table.permissive):
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
         reader: SequentialReader[Any] = SequentialReader(

@@ -19,7 +19,7 @@ from io_ark.streams.output import Output
 from io_ark.tables import repeat_errors
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.loader import name_key, read_from
+from io_ark.tables.loader import name_key, read_rxfilename
 from io_ark.tables.script import Script
 from io_ark.tables.writers import CollectedChunks
 from io_ark.text import WHITE_SPACE
@@ -39,12 +39,12 @@ from kaldi_standins.kaldiio.utils import (
 from kaldi_standins.kaldiio.values import (
     KaldiioCodec,
     KaldiioLoader,
+    cut_slices,
     format_array,
     get_codec,
     is_audio,
     load_numpy_range,
     parse_slices,
-    slice_of,
 )
 from kaldi_standins.kaldiio.wavio import read_wav, write_wav
 
@@ -78,8 +78,12 @@ def load_mat(
 
     Raises:
         ArkError: the object cannot be opened or read.
+
+    >>> from kaldi_standins import kaldiio
+    >>> kaldiio.load_mat("echo 1 2 3 |").tolist()
+    [1, 2, 3]
     """
-    load = partial(read_from, get_codec(endian), access=Access(pipes, network))
+    load = partial(read_rxfilename, get_codec(endian), access=Access(pipes, network))
     name = decode_file_name(ark_name)
     try:
         return load(name)
@@ -134,16 +138,21 @@ def load_scp(
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
+
+    >>> import io
+    >>> from kaldi_standins import kaldiio
+    >>> kaldiio.load_scp(io.BytesIO(b"utt1 echo 1 2 3 |\\n"))["utt1"].tolist()
+    [1, 2, 3]
     """
     if segments is not None:
         return SegmentsExtractor(fname, segments, separator, pipes=pipes, network=network)
     access = Access(pipes, network)
     loader = KaldiioLoader(access, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
-        places = map_places(_open_script(fname, access))
+        locations = map_places(_open_script(fname, access))
     else:
-        places = dict(_split_lines(fname, separator, access))
-    return LazyLoader(loader.load_value, places)
+        locations = dict(_split_lines(fname, separator, access))
+    return LazyLoader(loader.load_value, locations)
 
 
 @repeat_errors
@@ -203,8 +212,8 @@ def save_ark(
         ark: name of the archive, or an open binary file.
         array_dict: maps keys to values. Audio is ``(rate, samples)``.
         scp: name of the script file, or an open file. None writes no script file.
-        append: append to both files.
-        text: write text.
+        append: True to append to both files.
+        text: True to write text, False for binary.
         endian: byte order of binary objects, "<" or ">".
         compression_method: compression method of matrices, from 1 to 7. None for no compression.
         write_function: None for Kaldi's formats. "soundfile" writes ``(rate, samples)`` as audio files, "numpy" writes
@@ -248,10 +257,10 @@ def save_ark(
                 raise name_key(error, key) from error.__cause__
             name = encode_key(key) + b" "
             with archive.entry, script_entry:
-                place = archive.start + archive.tell() + len(name)
+                offset = archive.start + archive.tell() + len(name)
                 archive.write_all((name, *gathered))
                 if script is not None:
-                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
+                    script.write(name + encode_key(f"{archive.name}:{offset}\n"))
         # The archive and the script file are flushed before they are closed. If one flush fails, both are discarded.
         with archive.entry, script_entry:
             archive.flush()
@@ -290,11 +299,11 @@ def save_mat(
     """
     codec = KaldiioCodec(compression_method, endian=endian)
     with open_sink(fname, Access(pipes, network)) as output:
-        return _save(codec, output, array, binary=True)
+        return _save_object(codec, output, array, binary=True)
 
 
-def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
-    """Write an object and return the number of bytes written. A value that is refused writes nothing."""
+def _save_object(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
+    """Write an object and return the number of bytes written. If the value is refused, nothing is written."""
     gathered = CollectedChunks()
     codec.write(gathered, array, binary=binary)
     with output.entry:
@@ -314,7 +323,7 @@ def _has_position(stream: Any) -> bool:
 def read_kaldi(
     fd: Any, endian: str = "<", audio_loader: str = "soundfile", load_kwargs: Mapping[str, Any] | None = None
 ) -> Any:
-    """Read the object at the position of an open binary file.
+    """Read the object at the current position of an open binary file.
 
     Args:
         fd: the file.
@@ -324,6 +333,11 @@ def read_kaldi(
 
     Raises:
         ArkError: the bytes are not an object, or an argument is invalid.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.read_kaldi(io.BytesIO(b"1 2 3\\n")).tolist()
+    [1, 2, 3]
     """
     if audio_loader != "soundfile":
         raise SpecifierError(f"audio_loader={audio_loader!r} is not supported: choose 'soundfile'")
@@ -332,7 +346,7 @@ def read_kaldi(
 
 
 def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False) -> Any:
-    """Read the object at the position of an open binary file.
+    """Read the object at the current position of an open binary file. ``endian`` is its byte order, "<" or ">".
 
     With ``return_size``, return a pair of the object and the number of bytes that were read.
 
@@ -349,7 +363,7 @@ read_int32vector = read_matrix_or_vector
 
 
 def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
-    """Read the object at the position of an open binary file, in text or in binary.
+    """Read the object at the current position of an open binary file, in text or in binary.
 
     With ``return_size``, return a pair of the object and the number of bytes that were read.
 
@@ -370,7 +384,7 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
     Args:
         fd: open binary file.
         array: vector or matrix.
-        digit: format of a number.
+        digit: format of a number, as in ``format(number, digit)``.
 
     Raises:
         FormatError: the array is not a vector or matrix of numbers.
@@ -388,6 +402,13 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     Segments have all channels and any length. Times are rounded down to samples, and ends beyond the recording are
     truncated.
+
+    Args:
+        fname, separator, pipes, network: script file of the recordings (see :func:`load_scp`).
+        segments: name of the segments file.
+
+    Raises:
+        ArkError: a file cannot be opened or read.
     """
 
     def __init__(
@@ -452,24 +473,26 @@ def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
 
 
 def _read_length_header(fd: IO[bytes]) -> int:
-    """Read the size of an object that soundfile or NumPy wrote."""
+    """Read the size in bytes of an object that soundfile or NumPy wrote. The first byte is the width of the size."""
     return from_bytes(fd.read(fd.read(1)[0]))
 
 
 def _write_length_header(fd: IO[bytes], length_: int) -> int:
-    """Write the size of an object of soundfile or NumPy, and return the number of bytes written."""
+    """Write the size ``length_``, in bytes, of an object of soundfile or NumPy. Return the number of bytes written."""
     data = encode_length(length_)
     fd.write(data)
     return len(data)
 
 
 def _open_script(fname: FileOrName, access: Access) -> Script:
+    """Read a script file by its name, or from an open file."""
     if isinstance(fname, str | PathLike):
         return Script.open(fname, access)
     return Script(_read_bytes(fname), name_of_stream(fname))
 
 
 def _read_bytes(stream: Any) -> bytes:
+    """Return all remaining bytes of an open file, which may be a text file."""
     data = stream.read()
     return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
 
@@ -494,11 +517,11 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
-    """Read an object, or the slices of an array, from an open binary file."""
+    """Read an object, or the slices of an array, from an open binary file, at ``offset`` if it is not None."""
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)
-    return value if slices is None else slice_of(value, slices)
+    return value if slices is None else cut_slices(value, slices)
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:

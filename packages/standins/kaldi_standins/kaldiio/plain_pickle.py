@@ -82,12 +82,14 @@ class _Unfinished:
         self.value = value
 
 
-def _array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+def _make_array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+    """Return a copy of ``data`` as an array of dtype ``kind``. ``order`` is "F" for the order of Fortran."""
     flat: npt.NDArray[Any] = np.frombuffer(data, kind).copy()
     return flat.reshape(tuple(shape), order="F" if order == "F" else "C")
 
 
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
+    """Return the dtype with this name. Raise FormatError for Python objects and fields."""
     kind = np.dtype(name)
     if kind.hasobject or kind.names:
         raise FormatError(f"a pickle has an array of Python objects or with fields (dtype {name!r}): save arrays "
@@ -99,7 +101,8 @@ def _make_scalar(kind: Any, data: bytes) -> Any:
     return np.frombuffer(data, kind, 1)[0]
 
 
-def _encode(text: str, encoding: str) -> bytes:
+def _encode_latin1(text: str, encoding: str) -> bytes:
+    """Return the bytes of a bytes object, which protocol 2 stores as a string in the encoding latin1."""
     if encoding != "latin1":
         raise FormatError(f"a pickle has bytes in the unsupported encoding {encoding!r}: {ADVICE}")
     return text.encode("latin1")
@@ -112,7 +115,7 @@ def _make_array(*_: Any) -> _Unfinished:
 _NUMPY = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "_reconstruct": _make_array, "ndarray": _make_array, "dtype": _make_dtype, "scalar": _make_scalar,
-    "_frombuffer": _array_from_bytes,
+    "_frombuffer": _make_array_from_bytes,
 }  # fmt: skip
 
 _CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
@@ -151,14 +154,14 @@ class _Reader:
                 self._stack.append(_CONSTANTS[code]())
             elif code in _FORMS:
                 form = _FORMS[code]
-                self._run_with(code, struct.unpack(form, self._source.read(struct.calcsize(form)))[0])
+                self._run_with_number(code, struct.unpack(form, self._source.read(struct.calcsize(form)))[0])
             else:
-                self._run(code)
+                self._run_without_number(code)
         (value,) = self._pop_from(0)
         return value
 
-    def _spend(self, values: Any) -> Any:
-        """Add the sizes of values that will be copied or hashed to the total, and return the values.
+    def _charge_sizes(self, values: Any) -> Any:
+        """Add the sizes of ``values``, which will be copied or hashed, to the total, and return ``values``.
 
         Raises:
             FormatError: the total is implausibly large for the bytes read, as in a pickle that would fill the memory.
@@ -172,13 +175,13 @@ class _Reader:
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Refuse nested tuples as keys or set members, because hashing deeply nested tuples overflows the stack."""
+        """Return keys or members of a set. Refuse nested tuples, because hashing deep ones overflows the stack."""
         for value in values:
             if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
                 raise FormatError(
                     "a pickle has nested tuples as keys of a dictionary or members of a set: save the tuples in a list"
                 )
-        self._spend(value for value in values if not isinstance(value, str | bytes))
+        self._charge_sizes(value for value in values if not isinstance(value, str | bytes))
         return values
 
     def _pop_from(self, at: int | None) -> list[Any]:
@@ -204,11 +207,12 @@ class _Reader:
         return values
 
     def _get_top(self, kind: type[Any]) -> Any:
+        """Return the value at the top of the stack. Raise FormatError if its type is not ``kind``."""
         if type(self._stack[-1]) is not kind:
             raise FormatError(f"a pickle has an object of an unsupported type: {ADVICE}")
         return self._stack[-1]
 
-    def _run_with(self, code: bytes, number: Any) -> None:
+    def _run_with_number(self, code: bytes, number: Any) -> None:
         """Run an instruction whose ``number`` is a value, a size in bytes, or the index of a memorized value."""
         push = self._stack.append
         if code in b"qr":
@@ -224,7 +228,7 @@ class _Reader:
             else:
                 push(data.decode("utf-8", "surrogatepass") if code in b"X\x8c\x8d" else data)
 
-    def _run(self, code: bytes) -> None:
+    def _run_without_number(self, code: bytes) -> None:
         """Run an instruction without a number.
 
         Raises:
@@ -255,20 +259,20 @@ class _Reader:
             if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
                 push(function)
             elif (module, name) == ("_codecs", "encode"):
-                push(_encode)
+                push(_encode_latin1)
             elif name == "complex" and module in ("builtins", "__builtin__"):
                 push(complex)
             else:
                 raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
         elif code == b"R":
             (arguments,) = self._pop_from(len(stack) - 1)
-            push(stack.pop()(*self._spend(arguments)))
+            push(stack.pop()(*self._charge_sizes(arguments)))
         elif code == b"b":
             (state,) = self._pop_from(len(stack) - 1)
             target = self._get_top(_Unfinished)
             if target.value is None:
-                _, shape, kind, fortran, data = self._spend(state)
-                target.value = _array_from_bytes(data, kind, shape, "F" if fortran else "C")
+                _, shape, kind, fortran, data = self._charge_sizes(state)
+                target.value = _make_array_from_bytes(data, kind, shape, "F" if fortran else "C")
             elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
                 target.value = target.value.newbyteorder(state[1])
         else:

@@ -23,7 +23,7 @@ default_encoding, string_types, text_type = "utf-8", (str,), str
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
-    """Open a file, ``-`` or a command with ``|`` as a file object. A file can seek.
+    """Open a file, ``-`` or a command with ``|`` as a file object. Only the file object of a file can seek.
 
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
@@ -45,7 +45,12 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
 
 def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
-    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object."""
+    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object.
+
+    >>> from kaldi_standins.kaldiio.utils import my_popen
+    >>> my_popen("echo hello").read()
+    'hello\\n'
+    """
     return open_like_kaldi(f"{cmd} |" if "r" in mode else f"| {cmd}", mode)
 
 
@@ -69,7 +74,9 @@ def seekable(f: Any) -> bool:
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:
-    """Parse a specifier to a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
+    """Parse a specifier to a dictionary.
+
+    ``ark`` and ``scp`` map to a name or None. The options ``t``, ``o``, ``p``, ``f``, ``s`` and ``cs`` map to booleans.
 
     Raises:
         SpecifierError: the string is not a specifier.
@@ -92,7 +99,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
 
 
 def put_archive_first(specifier: str) -> str:
-    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order."""
+    """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order. Other specifiers stay unchanged."""
     options, _, names = specifier.partition(":")
     words = options.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
@@ -124,15 +131,15 @@ class LazyLoader(MutableMapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         try:
-            place = self._places[key]
+            location = self._places[key]
         except MissingKeyError:
             raise
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
-        return self._loader(key, place) if self._takes_key else self._loader(place)
+        return self._loader(key, location) if self._takes_key else self._loader(location)
 
-    def __setitem__(self, key: str, place: str) -> None:
-        self._copy_places()[key] = place
+    def __setitem__(self, key: str, location: str) -> None:
+        self._copy_places()[key] = location
 
     def __delitem__(self, key: str) -> None:
         try:
@@ -146,6 +153,7 @@ class LazyLoader(MutableMapping[str, Any]):
         return self._copy_places()
 
     def _copy_places(self) -> dict[str, str]:
+        """Return the locations as a dictionary that can be changed, and keep this dictionary."""
         if not isinstance(self._places, dict):
             self._places = dict(self._places.items())
         return self._places

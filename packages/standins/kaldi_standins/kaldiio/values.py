@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from io_ark.codecs import AnyCodec, Codec, codec
 from io_ark.codecs.audio import detect_audio_format
-from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, end_line
+from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, skip_line_end
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from io_ark.errors import ArkError, RangeError, SpecifierError
@@ -80,18 +80,18 @@ class KaldiioCodec(AnyCodec):
 
         All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
         """
-        if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
+        if (source.tell() == 0 and not _peek_until(source, b"\n").strip()) or not source.peek(1):
             source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
         kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
-            if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
+            if not _peek_until(source, b"]").translate(None, _WHOLE_NUMBERS):
                 integers = PlainIntVectorCodec().read_body(source, False)
-                end_line(source)
+                skip_line_end(source)
                 return integers
         elif kind == "int":
             return codec("int-vector").read(source)
         elif kind in ("double", "token-vector"):
-            words = _look(source, b"\n").split()
+            words = _peek_until(source, b"\n").split()
             if all(map(NUMBER.fullmatch, words)):
                 source.read_line()
                 return np.array([float(word) for word in words], np.float32)
@@ -106,7 +106,7 @@ class KaldiioCodec(AnyCodec):
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:
             self._writer(sink, value)
-        elif (audio := _to_audio(value)) is not None:
+        elif (audio := _unpack_audio(value)) is not None:
             write_audio(sink, *audio)
         elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
             sink.write(format_array(as_array(value)))
@@ -120,22 +120,26 @@ class KaldiioCodec(AnyCodec):
             super().write_body(sink, value, binary)
 
     def _write_binary(self, sink: Sink, value: Any) -> None:
+        """Write an object in little-endian binary. An empty float matrix keeps its numbers of rows and columns."""
         if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0 and value.dtype.kind == "f":
             write_empty(sink, value)
         else:
             super().write_body(sink, value, True)
 
 
-def _look(source: Source, stop: bytes) -> bytes:
-    """Return the bytes before the first byte ``stop`` without consuming them."""
+def _peek_until(source: Source, stop: bytes) -> bytes:
+    """Return the bytes up to the first byte ``stop``, or to the end of the source, without consuming them."""
     size = _FIRST_LOOK
-    while stop not in (ahead := source.peek(size)) and len(ahead) == size:
+    while stop not in (head := source.peek(size)) and len(head) == size:
         size *= 4
-    return ahead.partition(stop)[0]
+    return head.partition(stop)[0]
 
 
 def format_array(array: npt.NDArray[Any], digit: str = "") -> bytes:
-    """Format an array as kaldiio does. ``digit`` is a format such as ".12g". By default, numbers are exact."""
+    """Format a vector or matrix in text as kaldiio does. ``digit`` is the format of a number, such as ".12g".
+
+    By default, numbers have as many digits as their exact values need.
+    """
     if array.ndim == 1:
         return f" [ {_format_row(array, digit)}]\n".encode("ascii")
     return (" [" + "".join([f"\n  {_format_row(row, digit)}" for row in array]) + "]\n").encode("ascii")
@@ -152,7 +156,9 @@ def get_codec(endian: str) -> KaldiioCodec:
 
 
 def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkError) -> Any:
-    """Load the object of an rxfilename whose range Kaldi's rules refuse, and cut out the range by NumPy's rules.
+    """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
+
+    ``load`` loads the object at an rxfilename without the range. ``refused`` is the error of Kaldi's rules.
 
     Raises:
         ArkError: the object cannot be opened or read. ``refused`` is raised if the object does not have the range.
@@ -163,7 +169,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkEr
         raise refused
     value = load(name)
     try:
-        return slice_of(value, slices)
+        return cut_slices(value, slices)
     except (IndexError, TypeError):
         raise refused from None
 
@@ -172,7 +178,7 @@ class KaldiioLoader(Loader):
     """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's or NumPy's rules.
 
     Args:
-        access: permissions.
+        access: permission to run commands and to open URLs.
         max_open_files: maximum number of open archives.
         endian: byte order, "<" or ">".
         in_order: True if objects are read in file order, which makes reading ahead useful.
@@ -182,43 +188,46 @@ class KaldiioLoader(Loader):
         files = OpenFiles(max_open_files, access=access)
         super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
-    def load_value(self, key: str | None, text: str) -> Any:
+    def load_value(self, key: str | None, rxfilename: str) -> Any:
         """Load the object at a location. A range that Kaldi refuses is tried as a NumPy slice. Errors name the key."""
         try:
-            return super().load_value(key, text)
+            return super().load_value(key, rxfilename)
         except (RangeError, SpecifierError) as error:
-            return load_numpy_range(partial(super().load_value, key), text, error)
+            return load_numpy_range(partial(super().load_value, key), rxfilename, error)
 
 
 def parse_slices(part: str) -> tuple[slice, ...] | None:
-    """Parse a range as kaldiio does, to slices that include both ends. Return None for any other string."""
+    """Parse a range such as ``0:9,2`` as kaldiio does, with both ends included. Return None for any other string.
+
+    Each slice of the result excludes its end, as in Python.
+    """
     slices = []
     for interval in part.split(","):
         if interval in ("", ":"):
             slices.append(slice(None))
             continue
         try:
-            first, *more = map(int, interval.split(":"))
+            begin, *end_and_step = map(int, interval.split(":"))
         except ValueError:
             return None
-        if len(more) > 2:
+        if len(end_and_step) > 2:
             return None
-        slices.append(slice(first, (more[0] if more else first) + 1, *more[1:]))
+        slices.append(slice(begin, (end_and_step[0] if end_and_step else begin) + 1, *end_and_step[1:]))
     return tuple(slices)
 
 
-def slice_of(value: Any, slices: tuple[slice, ...]) -> Any:
+def cut_slices(value: Any, slices: tuple[slice, ...]) -> Any:
     """Cut ``slices`` out of an array, or out of the samples of audio ``(rate, samples)``, and return the result."""
     return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 
 def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
-    """Return True for ``(rate, samples)``, and False for named tuples, such as training examples."""
+    """Return True for audio ``(rate, samples)``, and False for arrays and for named tuples (training examples)."""
     return type(value) is tuple
 
 
-def _to_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
-    """Return the rate and the samples of ``(rate, samples)``, and None for other values."""
+def _unpack_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
+    """Return the rate in Hz and the samples of a pair ``(rate, samples)``. Return None for any other value."""
     if not (isinstance(value, list | tuple) and len(value) == 2):
         return None
     rate, samples = value

@@ -80,7 +80,7 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write samples as a WAV file. ``rate`` is the sampling rate in Hz.
+    """Write samples, int16 or uint8, to ``sink`` as a WAV file. ``rate`` is the sampling rate in Hz.
 
     Raises:
         FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
@@ -106,7 +106,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the next byte. soundfile reads all formats except for linear samples of up to 16 bits.
+    """Read the wave file at the next byte. Use soundfile unless the samples are linear with up to 16 bits.
 
     Raises:
         ArkError: the source is not a wave file, or the format needs soundfile, which is not installed or fails.
@@ -121,7 +121,7 @@ def read_audio(source: Source) -> Audio:
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
-    """Return the coding and the bits per sample of the wave file at the next byte. The default is 16-bit PCM."""
+    """Return the coding and the bits per sample of the wave file at the next byte: 16-bit PCM for an invalid header."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
         coding, bits = _FORMAT_FIRST.unpack(start)
@@ -130,29 +130,29 @@ def _detect_format(source: Source) -> tuple[int, int]:
     head = BytesSource(source.peek(_HEADER))
     try:
         chunks = Chunks(head)
-        chunks.enter(b"fmt ")
-        coding, *_, bits = chunks.fields("HHIIHH")
+        chunks.enter_chunk(b"fmt ")
+        coding, *_, bits = chunks.read_fields("HHIIHH")
         if coding == _EXTENSIBLE:
-            coding = chunks.fields("HHIH")[-1]  # The sub-format starts with the coding.
+            coding = chunks.read_fields("HHIH")[-1]  # The sub-format starts with the coding.
     except ArkError:
         return _PCM, 16
     return coding, bits
 
 
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
-    """Read linear samples as kaldiio does, without using the byte rate and the block size of the header.
+    """Read linear samples of type ``dtype`` as kaldiio does. The byte rate and the block size are not checked.
 
     A truncated file gives the samples that it contains. If the size of the data chunk is unknown, all bytes up to the
     end of the file are samples. A size of 0 counts as unknown only if the size in the RIFF header is also unknown.
     """
     chunks = Chunks(source)
-    size = chunks.enter(b"fmt ")
-    _, channels, rate, *_ = chunks.fields("HHIIHH")
+    size = chunks.enter_chunk(b"fmt ")
+    _, channels, rate, *_ = chunks.read_fields("HHIIHH")
     if channels == 0 or rate == 0 or size < 16:
         source.fail(f"a wave file is damaged: {channels} channels, {rate} Hz, and {size} bytes in the fmt chunk")
     source.skip(size - 16)
     chunks.skip_padding(size)
-    data_bytes = chunks.enter(b"data")
+    data_bytes = chunks.enter_chunk(b"data")
     unknown = UNKNOWN_DATA_SIZES if chunks.riff_size in UNKNOWN_RIFF_SIZES else UNKNOWN_DATA_SIZES[1:]
     data = read_samples(source, None if data_bytes in unknown else data_bytes)
     if data_bytes not in unknown:
@@ -164,11 +164,11 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format by soundfile, by default to float64 samples in -1 to 1.
+    """Decode an audio file of any format with soundfile, by default to float64 samples in -1 to 1.
 
     Args:
         data: bytes of the file.
-        source: names the file in errors.
+        source: source of the bytes, for errors.
         options: arguments of ``soundfile.read``.
 
     Raises:
