@@ -96,7 +96,7 @@ def mask_frames(lengths: Any, features: Array) -> Array:
     return inside
 
 
-def zero_past(features: Array, lengths: Any | None) -> Array:
+def zero_padding(features: Array, lengths: Any | None) -> Array:
     """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features

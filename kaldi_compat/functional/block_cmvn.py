@@ -46,7 +46,7 @@ def compute_statistics(
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
+def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
     """Multiply the features of each utterance by factors, add offsets, and return features (frames, dim).
 
     Args:

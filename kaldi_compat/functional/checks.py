@@ -76,7 +76,7 @@ _CONVERSIONS = {
 ADVICE_ON_RATE = "For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
-def check_lengths_are_no_rate(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
+def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
     """Raise if ``lengths`` is a plain number, because it is probably a sampling rate.
 
     Args:
@@ -118,12 +118,12 @@ def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: see :func:`check_lengths_are_no_rate`.
+        advice: see :func:`refuse_rate_as_lengths`.
 
     Raises:
         AudioError: ``lengths`` is not None.
     """
-    check_lengths_are_no_rate(lengths, advice)
+    refuse_rate_as_lengths(lengths, advice)
     if lengths is not None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
 
@@ -260,7 +260,7 @@ class AudioFeature:
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
-            check_lengths_are_no_rate(lengths)
+            refuse_rate_as_lengths(lengths)
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
@@ -282,7 +282,7 @@ class AudioFeature:
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
         """
-        check_lengths_are_no_rate(lengths)
+        refuse_rate_as_lengths(lengths)
         if isinstance(audio, Wave):
             samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)

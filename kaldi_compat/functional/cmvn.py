@@ -27,7 +27,7 @@ from kaldi_compat.functional.array_api import (
     take_frames,
     widen_to_float32,
 )
-from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.functional.batches import check_features, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CmvnKeywords, OnlineCmvnKeywords, SlidingCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
@@ -76,7 +76,7 @@ def cmvn_statistics(
     uncounted = full(tuple(counted.shape), 0.0, counted)
     rows: list[Any] = []
     for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
-        wide = float64(zero_past(xp.concatenate(terms, axis=-1), lengths))
+        wide = float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
         if onto is not None:
             wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
         rows.append(xp.sum(wide, axis=-2))
@@ -300,7 +300,7 @@ def apply_own_cmvn(
     [[-1.0], [1.0], [0.0]]
     """
     options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
-    return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
+    return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
@@ -367,7 +367,7 @@ def compute_sliding_mean_and_variance(
         start, end = compute_sliding_windows(
             xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options
         )
-    return compute_window_mean_and_variance(zero_past(features, lengths), start, end)
+    return compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
 
 
 def compute_window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
@@ -432,7 +432,7 @@ def sliding_cmvn(
         by_utterance: Array = _compute_sliding_cmvn_exactly(features, options, check_features(features, lengths))
         return by_utterance
     mean, variance, size = compute_sliding_mean_and_variance(features, options, lengths=lengths)
-    return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
+    return zero_padding(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 
 
 def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
@@ -517,9 +517,9 @@ def apply_online_normalization(
     """
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
-    window = compute_window_mean_and_variance(zero_past(features, lengths), start, end)
+    window = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
     window = fill_window(window, float64(statistics), options.global_frames, options)
-    result: Array = zero_past(normalize_online(features, window, options, skip_dims), lengths)
+    result: Array = zero_padding(normalize_frames_online(features, window, options, skip_dims), lengths)
     return result
 
 
@@ -548,7 +548,7 @@ def fill_window(
     return mean + share * apart, spread, size + added
 
 
-def normalize_online(
+def normalize_frames_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
     """Subtract the mean (with ``norm_means``) and divide by the standard deviation (with ``norm_vars``) of the windows.

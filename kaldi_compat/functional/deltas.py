@@ -21,7 +21,7 @@ from kaldi_compat.functional.array_api import (
     float64,
     full,
 )
-from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
+from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
@@ -159,7 +159,7 @@ def add_deltas(
     lengths = check_features(features, lengths)
     options = make_options("add_deltas", DeltaOptions, options, changes)
     context = count_delta_context(options)
-    return zero_past(
+    return zero_padding(
         compute_inner_deltas(repeat_edge_frames(features, context, context, lengths), options, filters), lengths
     )
 
@@ -196,10 +196,10 @@ def repeated_deltas(
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
-    parts = [zero_past(features, lengths)]
+    parts = [zero_padding(features, lengths)]
     for _ in range(options.delta_order):
         extended = repeat_edge_frames(parts[-1], options.delta_window, options.delta_window, lengths)
-        parts.append(zero_past(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+        parts.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
     return concatenate(parts)
 
 
@@ -272,6 +272,6 @@ def add_shifted_deltas(
     lengths = check_features(features, lengths)
     options = make_options("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = count_shifted_delta_context(options)
-    return zero_past(
+    return zero_padding(
         compute_inner_shifted_deltas(repeat_edge_frames(features, left, right, lengths), options, filters), lengths
     )

@@ -37,7 +37,7 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
     >>> eer([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], ["target"] * 3 + ["nontarget"] * 3)
     0.3333333333333333
     """
-    values, is_target = _parse_comparable(scores, labels)
+    values, is_target = _parse_trials_without_nan(scores, labels)
     return compute_equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
 
 
@@ -77,7 +77,7 @@ def min_dcf(
         raise OptionError(
             "c_miss * p_target or c_fa * (1 - p_target) is too small: multiply both costs by the same number"
         )
-    values, is_target = _parse_comparable(scores, labels)
+    values, is_target = _parse_trials_without_nan(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
     false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
@@ -85,7 +85,7 @@ def min_dcf(
     return float(costs.min()) / min(miss_cost, false_alarm_cost)
 
 
-def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
+def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
     """Return the result of :func:`parse_trials`. Refuse NaN, which would count as the largest score."""
     values, is_target = parse_trials(scores, labels)
     if invalid := np.flatnonzero(np.isnan(values)).tolist():

@@ -21,7 +21,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     widen_to_float32,
 )
-from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.functional.batches import check_features, zero_padding
 from kaldi_compat.functional.cmvn import compute_window_mean_and_variance
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
@@ -72,7 +72,7 @@ def utterance_cmvn(
         count = astype(convert_like(lengths, features), wide.dtype)[..., None, None]
 
     def average(values: Any, missing: int) -> Any:
-        counted: Any = zero_past(values, lengths)
+        counted: Any = zero_padding(values, lengths)
         total = sum_in_order(counted, -2) if isinstance(counted, np.ndarray) else xp.sum(counted, -2, keepdim=True)
         return total / xp.clip(count - missing, 1, None)
 
@@ -83,7 +83,7 @@ def utterance_cmvn(
         constant = variance <= xp.square(CONSTANT * mean)
         deviation = xp.sqrt(xp.where(constant, full((), 1.0, variance), variance + options.epsilon))
         normalized = xp.where(constant, full((), 0.0, normalized), normalized / deviation)
-    return zero_past(astype(normalized, features.dtype), lengths)
+    return zero_padding(astype(normalized, features.dtype), lengths)
 
 
 @takes_options(CenteredMeanOptions)
@@ -126,8 +126,8 @@ def subtract_centered_mean(
     first = xp.clip(time - options.context, 0, None)
     last = time + options.context + 1
     last = xp.clip(last, None, frames) if lengths is None else xp.minimum(last, end)
-    mean, _, _ = compute_window_mean_and_variance(zero_past(features, lengths), first, last)
-    result: Array = zero_past(astype(float64(features) - mean, features.dtype), lengths)
+    mean, _, _ = compute_window_mean_and_variance(zero_padding(features, lengths), first, last)
+    result: Array = zero_padding(astype(float64(features) - mean, features.dtype), lengths)
     return result
 
 
@@ -156,7 +156,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
                 f"statistics of dimension {statistics.shape[-1]} do not fit features of dimension {dim}: "
                 "pass statistics of the same features"
             )
-    return zero_past((features + offset) * factor, lengths)
+    return zero_padding((features + offset) * factor, lengths)
 
 
 @takes_options(FloorOptions)
@@ -187,4 +187,4 @@ def floor_features(
     lengths = check_features(features, lengths)
     options = make_options("floor_features", FloorOptions, options, changes)
     floored: Array = get_namespace(features).clip(features, options.minimum, None)
-    return zero_past(floored, lengths)
+    return zero_padding(floored, lengths)

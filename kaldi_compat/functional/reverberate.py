@@ -152,7 +152,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     """
     xp = get_namespace(signal)
     samples = astype(convert_like(noise.samples, signal), signal.dtype)
-    start = convert_to_samples(noise.start_time, sample_frequency)
+    start = convert_seconds_to_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
@@ -171,7 +171,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     return mixed
 
 
-def convert_to_samples(seconds: float, sample_frequency: float) -> float:
+def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
     """Convert seconds to a number of samples, rounded to float32 as in Kaldi; infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
@@ -241,7 +241,7 @@ def reverberate(
         signal = signal * xp.sqrt(ratio)
 
     if options.duration > 0:
-        length = convert_to_samples(options.duration, sample_frequency)
+        length = convert_seconds_to_samples(options.duration, sample_frequency)
         if not 1 <= length < SAMPLES_LIMIT:
             raise AudioError(
                 f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"

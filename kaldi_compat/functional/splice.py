@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, concatenate
-from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
+from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SpliceKeywords, Unpack
 from kaldi_compat.options.postprocessing import SpliceOptions
@@ -57,4 +57,4 @@ def splice(
     lengths = check_features(features, lengths)
     options = make_options("splice", SpliceOptions, options, changes)
     extended = repeat_edge_frames(features, options.left_context, options.right_context, lengths)
-    return zero_past(splice_inner_frames(extended, options), lengths)
+    return zero_padding(splice_inner_frames(extended, options), lengths)

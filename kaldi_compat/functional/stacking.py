@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, convert_like, full, get_namespace, is_traced, take_frames
-from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
@@ -66,7 +66,7 @@ def low_frame_rate(
     else:
         index = xp.minimum(index, xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None))
     joined: Array = take_frames(features, index).reshape(*batch, rows, options.stack * dim)
-    return joined if lengths is None else zero_past(joined, count_joined_frames(lengths, options))
+    return joined if lengths is None else zero_padding(joined, count_joined_frames(lengths, options))
 
 
 @takes_options(StackFramesOptions)
@@ -101,7 +101,7 @@ def stack_frames(
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.size * dim), 0.0, features)
     filled = full((*batch, options.size - 1, dim), 0.0, features)
-    whole = xp.concatenate((zero_past(features, lengths), filled), -2)
+    whole = xp.concatenate((zero_padding(features, lengths), filled), -2)
     # Frames are selected by index, because exporters cannot prove that a rounded-up length is a multiple of the stack
     # size.
     stacks = (frames + options.size - 1) // options.size

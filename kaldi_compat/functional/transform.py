@@ -47,14 +47,14 @@ def apply_transform(features: Array, transform: Any) -> Array:
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
-        transformed = _multiply(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
+        transformed = _multiply_in_double(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if shape[-1] == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result
 
 
-def _multiply(a: Array, b: Array) -> Array:
+def _multiply_in_double(a: Array, b: Array) -> Array:
     """Return ``a @ b``, computed in double precision, which no mode of torch affects."""
     return astype(float64(a) @ float64(b), a.dtype)
 
@@ -66,14 +66,14 @@ def _check_matrices(*transforms: Array) -> None:
             raise FeatureError(f"a transform must be a matrix, but has the shape {tuple(transform.shape)}")
 
 
-def log_determinant(transform: Array, dim: int) -> float:
+def compute_log_determinant(transform: Array, dim: int) -> float:
     """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
     Args:
         transform: (out, dim), or (out, dim + 1) with an offset.
         dim: number of columns of the linear part.
 
-    >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
+    >>> round(compute_log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
     2.079442
     """
     linear = float64(transform)[..., :dim]
@@ -118,7 +118,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
     if isinstance(a, np.ndarray) and a.dtype == np.float32:
         return multiply_matrices(a, first)
-    return _multiply(a, first)
+    return _multiply_in_double(a, first)
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:

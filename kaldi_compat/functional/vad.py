@@ -18,7 +18,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     take_frames,
 )
-from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_padding
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
@@ -78,7 +78,7 @@ def compute_vad(
         raise FeatureError("features without columns have no log energy: pass features whose first column is an energy")
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
-    log_energy = zero_past(features[..., :1], lengths)[..., 0]
+    log_energy = zero_padding(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
     frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
@@ -94,7 +94,7 @@ def compute_vad(
     voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
-    decision: Array = zero_past(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
+    decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
 
 
@@ -173,4 +173,4 @@ def voiced_cmvn(
     time = arange(0, frames, features)
     voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)
     counts = xp.sum(voiced, -1, dtype=xp.int64)
-    return zero_past(take_frames(normalized, voiced_first), counts), counts
+    return zero_padding(take_frames(normalized, voiced_first), counts), counts

@@ -43,7 +43,7 @@ def _make_settings(
     """
     rate, bins = float(get("sampling_rate", 16000)), int(get(*mel_bins))
     bank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
-    return FbankSettings(bank if frames is None else _with_frames(bank, *frames), floor)
+    return FbankSettings(bank if frames is None else _set_frame_size(bank, *frames), floor)
 
 
 def _get_frames(get: Get) -> tuple[int, int, int]:
@@ -114,7 +114,7 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
     return EXTRACTORS[name](get)
 
 
-def _with_frames(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
+def _set_frame_size(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
     """Change the frame length and shift of options to ``size`` and ``shift`` samples.
 
     Raises:

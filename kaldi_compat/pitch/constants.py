@@ -94,7 +94,7 @@ class PitchConstants:
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
         lags = last_lag - first_lag + 1
         seconds = _compute_lags(options)
-        weights, inside = _make_interpolation(seconds, first_lag, lags, options)
+        weights, inside = _make_interpolation_weights(seconds, first_lag, lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
         log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
@@ -175,7 +175,7 @@ def _compute_lags(options: PitchOptions) -> Floats:
     return np.array(lags, np.float32)
 
 
-def _make_interpolation(
+def _make_interpolation_weights(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.

@@ -249,13 +249,13 @@ def _find_changes_of_ballast(
     is_revised = np.repeat(of_utterance, counts)
     is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
     old, revised = (
-        np.repeat(_round_ballast(variance, constants), new),
-        np.repeat(_round_ballast(better, constants), counts),
+        np.repeat(_compute_revised_ballast(variance, constants), new),
+        np.repeat(_compute_revised_ballast(better, constants), counts),
     )
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
-def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
+def _compute_revised_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
     """Return the ballast for variances, computed in float32, as Kaldi does when it revises a ballast."""
     size: Floats = energy.astype(F32) * F32(constants.window)
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)

@@ -116,7 +116,7 @@ def interpolate_smoothly(
     if not len(features):
         return features
     bounds = np.array([0, len(features)])
-    return interpolate_ragged(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
+    return interpolate_utterances(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
 
 
 @dataclass
@@ -197,7 +197,7 @@ def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, 
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
 
 
-def interpolate_ragged(
+def interpolate_utterances(
     features: Floats,
     bounds: Indices,
     options: InterpolatePitchOptions,

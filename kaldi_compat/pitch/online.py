@@ -18,7 +18,7 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
-from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search_paths
 from kaldi_compat.pitch.tracker import convert_audio
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Analysis:
 def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
     """Search the first ``count`` frames, and return the lattice. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
-    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
+    search_paths(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
 
 
@@ -146,6 +146,6 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
-        search(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
+        search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
         waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
         yield lattice.slice_frames(0, end), end - waiting, finished

@@ -62,7 +62,7 @@ def estimate_probability_of_voicing(correlation: Array) -> Array:
     return astype(probability, correlation.dtype)
 
 
-def log_pitch(pitch: Array) -> Array:
+def compute_log_pitch(pitch: Array) -> Array:
     """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
@@ -83,7 +83,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
-    log_pitches = log_pitch(features[..., 1])
+    log_pitches = compute_log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * log_pitches  # Kaldi also rounds this product to the precision of the features.
     times = arange(0, frames, features)
@@ -226,7 +226,7 @@ def has_positive_pitch(features: npt.NDArray[Any]) -> bool:
     return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
 
 
-def process_ragged(
+def process_utterances(
     features: npt.NDArray[np.float32],
     bounds: npt.NDArray[np.int64],
     options: ProcessPitchOptions,
@@ -245,7 +245,7 @@ def process_ragged(
         The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). The delay
         adds ``options.delay`` rows to each utterance, except to an utterance without frames.
     """
-    log_pitches = log_pitch(np.ascontiguousarray(features[:, 1]))
+    log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))
 
     def normalized() -> Floats:
         weight = estimate_probability_of_voicing(features[:, 0])
@@ -304,7 +304,7 @@ def compute_undelayed_features(
     xp = get_namespace(features)
     if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
-    log_pitches = log_pitch(features[..., 1])
+    log_pitches = compute_log_pitch(features[..., 1])
 
     def normalized() -> Array:
         left, right = options.normalization_left_context, options.normalization_right_context

@@ -75,7 +75,7 @@ def make_overflow_error() -> AudioError:
 
 
 @native.twin(_search_in_c, much_faster=True)
-def search(
+def search_paths(
     constants: PitchConstants,
     frames: PitchFrames,
     begin: int,
@@ -100,17 +100,17 @@ def search(
     """
     known = len(lattice.best) - (end - begin)
     _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(known, len(lattice.best)))
-    trace(constants, lattice, ends)
+    trace_paths(constants, lattice, ends)
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice.
+    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write to a lattice what tracing needs.
 
     Raises:
         AudioError: correlations overflow.
     """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
-    searched, lattice.correlation[:], average = correlate(constants, frames, rows)
+    searched, lattice.correlation[:], average = correlate_frames(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
         raise make_overflow_error()
     local = compute_local_costs(constants, searched, _compute_scale(frames, rows, average), frames.groups[rows])
@@ -129,7 +129,7 @@ def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, co
         costs -= costs[best]
 
 
-def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
+def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
@@ -172,7 +172,7 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) on the correlations of ``rows``, from the third result of :func:`correlate`."""
+    """Return the factors (frames,) on the correlations of ``rows``. ``average`` is from :func:`correlate_frames`."""
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -219,10 +219,10 @@ def find_predecessors(by_way: Floats) -> States:
     lower = _find_first_minima(by_way)
     best, upper = lower.copy(), [last] * len(lower)
     changed = True
-    while changed:  # The states are reversed in each round, so that _narrow works from above and below in turn.
+    while changed:  # The states are reversed in each round, so that _narrow_bounds works from above and below in turn.
         costs, turned = costs[::-1, ::-1], not turned
         best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
-        changed = _narrow(np.ascontiguousarray(costs).data, best, lower, upper)
+        changed = _narrow_bounds(np.ascontiguousarray(costs).data, best, lower, upper)
     return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
 
 
@@ -239,7 +239,7 @@ def _find_first_minima(costs: Floats) -> list[int]:
     return minima
 
 
-def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
+def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
     """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
 
     A best predecessor moves up to the first local minimum of the costs that improves it. Return True if one changed.
@@ -260,10 +260,10 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
     return changed
 
 
-def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
+def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
-    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search`.
+    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search_paths`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0

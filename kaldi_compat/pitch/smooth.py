@@ -101,7 +101,7 @@ def is_without_gaps(features: npt.NDArray[Any]) -> bool:
     return bool(((voicing >= 0) & (voicing <= 1) & (pitch >= np.finfo(np.float32).tiny)).all())
 
 
-def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2:
@@ -112,8 +112,8 @@ def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options
     return out
 
 
-@native.twin(_smooth_ragged_in_c)
-def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+@native.twin(_smooth_utterances_in_c)
+def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     """Compute :func:`smooth_pitch` of several utterances.
 
     Args:

@@ -18,7 +18,7 @@ from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
-from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search_paths
 
 Key = TypeVar("Key")
 # Number of frames that are searched at once. Their arrays fit into the processor's cache, and long audio needs little
@@ -68,14 +68,14 @@ class Paths:
         count = len(self) + end - begin
         if count > len(self.memory.best):
             undecided, self.memory = self._get_lattice(), Lattice.allocate(self.constants, max(count, 2 * len(self)))
-            self._keep(undecided)
+            self._keep_frames(undecided)
         self._count = count
-        search(self.constants, frames, begin, end, self.costs, self._get_lattice(), ends)
+        search_paths(self.constants, frames, begin, end, self.costs, self._get_lattice(), ends)
 
     def _get_lattice(self) -> Lattice:
         return self.memory.slice_frames(0, len(self))
 
-    def _keep(self, undecided: Lattice) -> None:
+    def _keep_frames(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
         pairs: Any = zip(self.memory, undecided, strict=True)
         for memory, frames in pairs:
@@ -86,11 +86,11 @@ class Paths:
         max_frames = min(len(self), max_latency) - 1
         return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
 
-    def decide(self, count: int) -> Floats:
+    def decide_frames(self, count: int) -> Floats:
         """Decide the first frames along the best paths; return their NCCF and pitch in Hz, ``(count, 2)``."""
         lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
-        self._keep(lattice.slice_frames(count, len(self)))
+        self._keep_frames(lattice.slice_frames(count, len(self)))
         return features
 
 
@@ -181,7 +181,7 @@ def track_block(
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
             count = paths.count_agreed_frames(len(paths) - count)
-        features[decided : decided + count] = paths.decide(count)
+        features[decided : decided + count] = paths.decide_frames(count)
         decided += count
     # Keep the memory for the next call of this thread, unless an unusually long block has made it large.
     _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
