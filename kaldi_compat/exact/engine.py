@@ -139,12 +139,6 @@ def compute_batch_features(
 
     Raises:
         ValueError: ``out`` has a different type or shape.
-
-    >>> from kaldi_compat.exact.plan import make_plan
-    >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> plan = make_plan(FbankOptions(num_mel_bins=80))
-    >>> compute_batch_features(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
-    (98, 80)
     """
     rows, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:

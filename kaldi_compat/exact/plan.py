@@ -151,11 +151,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 
 @functools.lru_cache(maxsize=256)
 def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
-    """Return the mel filters of a feature as a table.
-
-    Args:
-        options: options of the mel filters and of the frames.
-        vtln_warp: VTLN factor; 1 for no warp.
+    """Return the mel filters of a feature for a VTLN factor, as a table. The factor 1 means no warp.
 
     Raises:
         OptionError: see :func:`kaldi_compat.exact.mel.compute_mel_banks`.

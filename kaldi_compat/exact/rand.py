@@ -83,12 +83,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise that has a wrong type.
-
-    Args:
-        generator: the source of noise that the user passed.
-        example: expression for a valid generator, which the error shows.
-    """
+    """Return the error for a source of noise of a wrong type. It shows ``example``, an expression for a valid one."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 

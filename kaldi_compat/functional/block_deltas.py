@@ -28,10 +28,6 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
 
     Returns:
         (frames, columns * (delta_order + 1)).
-
-    >>> options = DeltaOptions(delta_order=1, delta_window=1)
-    >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
-    [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
     return filter_block(x, bounds, _cached_filters(options), firsts)
@@ -53,6 +49,7 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
+    """Compute :func:`filter_block` in C."""
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)

@@ -57,43 +57,44 @@ def cmvn_statistics(
         FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not match it.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import cmvn_statistics
     >>> cmvn_statistics(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     lengths = check_features(features, lengths)
     xp = get_namespace(features)
     features = widen_to_float32(features)
-    counted: Any = full((*features.shape[:-1], 1), 1.0, features)
+    factors: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
-        counted = astype(convert_like(weights, features), features.dtype)[..., None]
-        if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
+        factors = astype(convert_like(weights, features), features.dtype)[..., None]
+        if tuple(factors.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
-                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
+                f"weights of shape {tuple(factors.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
                 "pass one weight for each frame"
             )
-        features = xp.where(counted != 0, features, full((), 0.0, features))
+        features = xp.where(factors != 0, features, full((), 0.0, features))
     # As in Kaldi, weighted numbers are rounded to the precision of the features, and added in double precision.
-    uncounted = full(tuple(counted.shape), 0.0, counted)
+    zeros = full(tuple(factors.shape), 0.0, factors)
     rows: list[Any] = []
-    for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
-        wide = float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
+    for row, terms in enumerate(((features * factors, factors), (features * features * factors, zeros))):
+        terms_in_double = float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
         if onto is not None:
-            wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
-        rows.append(xp.sum(wide, axis=-2))
+            terms_in_double = xp.concatenate((onto[..., row : row + 1, :], terms_in_double), axis=-2)
+        rows.append(xp.sum(terms_in_double, axis=-2))
     statistics: Array = xp.stack(rows, -2)
     return statistics
 
 
 def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
+    """Weigh the frames of the two channels of a call for CMVN statistics (Kaldi: compute-cmvn-stats-two-channel).
 
-    Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
-    (Kaldi: compute-cmvn-stats-two-channel).
+    In each frame, the louder channel has weight 1. Loudness is the first column (energy or C0). If both channels are
+    equally loud, the second channel counts as louder.
 
     Args:
         first: features of the first channel, ``(..., frames, dim)``.
         second: features of the second channel, of the same shape.
-        quieter_channel_weight: weight of the quieter channel; the louder one has weight 1.
+        quieter_channel_weight: weight of a frame in the quieter channel.
 
     Returns:
         The weights of both channels, each ``(..., frames)``.
@@ -105,7 +106,7 @@ def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: floa
 
 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
-    """Raise FeatureError if a dimension to skip does not exist."""
+    """Raise FeatureError if one of the columns ``dims`` to skip is not from 0 to ``dim - 1``."""
     if not all(0 <= d < dim for d in dims):
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}, not {':'.join(map(str, dims))}")
 
@@ -115,17 +116,13 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
 
     Args:
         statistics: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
-        dims: indices of the dimensions to skip.
+        dims: indices of the dimensions to skip, from 0.
 
     Returns:
         Statistics of the same shape and dtype.
 
     Raises:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
-
-    >>> import numpy as np
-    >>> replace_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
-    [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
     """
     if not dims:
         return statistics
@@ -145,12 +142,7 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
 
 
 def compute_mean_and_variance(statistics: Array) -> Array:
-    """Compute the mean and the variance of each column, ``(..., 2, dim)``, from statistics ``(..., 2, dim + 1)``.
-
-    >>> import numpy as np
-    >>> compute_mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
-    [[2.0, 3.0], [1.0, 1.0]]
-    """
+    """Compute the mean and the variance of each column, ``(..., 2, dim)``, from statistics ``(..., 2, dim + 1)``."""
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
     moments: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
@@ -158,7 +150,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the scale (None for 1) and the offset that normalize features, both ``(..., 1, dim)``.
+    """Return the factors (None for 1) and the offsets that normalize features, both ``(..., 1, dim)``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
@@ -264,6 +256,7 @@ def apply_cmvn(
             them, count less than one frame, or are not finite.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
     >>> apply_cmvn(x, cmvn_statistics(x), norm_vars=True).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
@@ -294,10 +287,6 @@ def apply_own_cmvn(
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
-
-    >>> import numpy as np
-    >>> apply_own_cmvn(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
-    [[-1.0], [1.0], [0.0]]
     """
     options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
     return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
@@ -363,9 +352,9 @@ def compute_sliding_mean_and_variance(
     if lengths is None:
         start, end = compute_sliding_windows(time, frames, options)
     else:
-        last = convert_like(lengths, features)[..., None]
+        ends = convert_like(lengths, features)[..., None]
         start, end = compute_sliding_windows(
-            xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options
+            xp.minimum(time, xp.clip(ends - 1, 0, None)), xp.clip(ends, 1, None), options
         )
     return compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
 
@@ -387,18 +376,19 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
 
     # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps the sums small, so that
     # the variance, which does not depend on an offset, keeps its precision.
-    wide = float64(features)
-    origin = wide[..., :1, :]
-    centered = wide - origin
+    doubles = float64(features)
+    origin = doubles[..., :1, :]
+    centered = doubles - origin
 
-    def window_average(values: Array) -> Array:
+    def average_windows(values: Array) -> Array:
+        """Return the mean of ``values`` (..., frames, dim) over each window, (..., windows, dim)."""
         sums: Any = sum_cumulatively(values, -2)
         sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
 
-    mean = window_average(centered)
-    variance = window_average(centered * centered) - mean * mean
+    mean = average_windows(centered)
+    variance = average_windows(centered * centered) - mean * mean
     return mean + origin, variance, size
 
 
@@ -424,6 +414,7 @@ def sliding_cmvn(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import sliding_cmvn
     >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), cmn_window=2, center=True).tolist()
     [[-1.0], [1.0], [2.0]]
     """
@@ -496,6 +487,7 @@ def online_cmvn(
             exist, the lengths do not match, or the statistics are invalid (see :func:`apply_cmvn`).
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import cmvn_statistics, online_cmvn
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
     >>> online_cmvn(frames, cmvn_statistics(frames), cmn_window=2, global_frames=1).tolist()
     [[-1.5], [1.0], [1.0], [1.0]]
@@ -526,7 +518,9 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
+    """Fill windows of fewer than ``cmn_window`` frames with statistics, such as those of a corpus.
+
+    The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
@@ -542,10 +536,11 @@ def fill_window(
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
     added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    extra = compute_mean_and_variance(statistics)
-    apart = extra[..., 0, :] - mean
-    spread = variance + share * (extra[..., 1, :] - variance) + share * (1 - share) * apart * apart
-    return mean + share * apart, spread, size + added
+    moments = compute_mean_and_variance(statistics)
+    distance = moments[..., 0, :] - mean
+    # The squared distance of the two means adds to the variance of the frames and the statistics together.
+    filled_variance = variance + share * (moments[..., 1, :] - variance) + share * (1 - share) * distance * distance
+    return mean + share * distance, filled_variance, size + added
 
 
 def normalize_frames_online(
@@ -576,7 +571,7 @@ def normalize_frames_online(
     normalized: Array = astype(centered, features.dtype)
     if not skip_dims:
         return normalized
-    chosen: Array = xp.where(
+    with_skipped: Array = xp.where(
         convert_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
     )
-    return chosen
+    return with_skipped

@@ -86,7 +86,7 @@ def min_dcf(
 
 
 def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Return the result of :func:`parse_trials`. Refuse NaN, which would count as the largest score."""
+    """Return the result of :func:`parse_trials`. Raise OptionError for NaN, which would count as the largest score."""
     values, is_target = parse_trials(scores, labels)
     if invalid := np.flatnonzero(np.isnan(values)).tolist():
         raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")
@@ -94,11 +94,7 @@ def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Sc
 
 
 def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Convert the arguments of :func:`eer` to arrays.
-
-    Args:
-        scores: see :func:`eer`.
-        labels: see :func:`eer`.
+    """Convert the scores and the labels of :func:`eer` to arrays.
 
     Returns:
         The scores as floats (trials,), and a mask (trials,) that is True for target trials.
@@ -134,11 +130,11 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     return values, is_target
 
 
-def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the labels that equal ``text`` or ``number``. An array of objects may hold both."""
+def _match_labels(labels: npt.NDArray[Any], word: str, number: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the labels that equal ``word`` or ``number``. An array of objects may hold both."""
     matches = np.zeros(labels.shape, np.bool_)
     if labels.dtype.kind in "UO":
-        matches |= labels == text
+        matches |= labels == word
     if labels.dtype.kind != "U":
         matches |= labels == number
     return matches

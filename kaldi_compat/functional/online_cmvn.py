@@ -47,7 +47,9 @@ class OnlineCmvn:
         FeatureError: the statistics are a table or the name of a file.
         OptionError: the options are invalid.
 
+    >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics
+    >>> from kaldi_compat.numpy import OnlineCmvn
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]], np.float32)
     >>> online = OnlineCmvn(cmvn_statistics(frames), cmn_window=2, global_frames=1)
     >>> online(frames[:1]).tolist(), online(frames[1:]).tolist()
@@ -101,7 +103,7 @@ class OnlineCmvn:
         """
         if len(features) == 0:
             return features
-        self._check(features)
+        self._check_columns(features)
         known = np.concatenate((self._recent, features))
         result: Floats = self._normalize_block(known, np.array([0, len(known)]), len(self._recent), True)
         self._recent = known[-self.options.cmn_window :]
@@ -123,20 +125,21 @@ class OnlineCmvn:
         """
         if len(features) == 0:
             return features
-        self._check(features)
-        begin = self.end_utterance if adapts else self.reset
-        before = vars(self).copy()
-        begin()
+        self._check_columns(features)
+        begin_utterance = self.end_utterance if adapts else self.reset
+        saved_state = vars(self).copy()
+        begin_utterance()
         x, rows = np.ascontiguousarray(features), np.ascontiguousarray(bounds, np.int64)
         try:
             result: Floats = self._normalize_block(x, rows, 0, adapts)
         except FeatureError:
-            vars(self).update(before)
+            vars(self).update(saved_state)
             raise
-        begin()
+        begin_utterance()
         return result
 
-    def _check(self, features: Floats) -> None:
+    def _check_columns(self, features: Floats) -> None:
+        """Raise FeatureError if the statistics do not fit the columns of the features."""
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
@@ -144,24 +147,28 @@ class OnlineCmvn:
             )
 
     def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
+        """Compute :meth:`_normalize_block` in C. Return NotImplemented for a case that NumPy must handle."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
-            return NotImplemented  # NumPy then raises an error, warns, or returns the features unchanged.
+            return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
-        is_odd = native.function("online_cmvn")(
+        needs_numpy = native.function("online_cmvn")(
             x, bounds, len(bounds) - 1, dim, known, options.cmn_window, self._corpus, options.global_frames,
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
-        if is_odd:
+        if needs_numpy:  # NumPy then warns, or raises an error for a variance that is not finite.
             return NotImplemented
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize :meth:`utterances`, without the first ``known`` rows of ``x``, which earlier calls normalized."""
+        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the first ``known`` rows of ``x``.
+
+        The result (frames, dim) does not contain these rows.
+        """
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
@@ -172,6 +179,7 @@ class OnlineCmvn:
         return np.concatenate(parts)
 
     def _normalize_utterance(self, frames: Floats, known: int) -> Floats:
+        """Normalize the frames from index ``known`` on, and update the statistics of the window and the speaker."""
         features = frames[known:]
         sums = window = self._compute_windows(frames, known)
         size = self.options.cmn_window
@@ -209,8 +217,9 @@ class OnlineCmvn:
         return statistics
 
     def _make_terms(self, features: Floats) -> Doubles:
-        wide = features.astype(np.float64)
-        return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
+        """Return the features and, with ``norm_vars``, their squares in double precision: (frames, 2, dim)."""
+        doubles = features.astype(np.float64)
+        return np.stack((doubles, doubles * doubles if self.options.norm_vars else np.zeros_like(doubles)), axis=1)
 
     def _add_frames(self, features: Floats) -> Doubles:
         """Return the statistics of the speaker after adding the frames in order.
@@ -228,7 +237,9 @@ class OnlineCmvn:
 
 
 def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
+    """Fill windows of fewer than ``size`` frames with the statistics ``other``.
+
+    The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
         window: (frames, 2, dim + 1): statistics of the window of each frame.

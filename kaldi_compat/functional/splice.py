@@ -14,11 +14,11 @@ __all__ = ["splice"]
 
 
 def splice_inner_frames(features: Array, options: SpliceOptions) -> Array:
-    """Splice the frames that have all their context.
+    """Concatenate each frame that has all its context with its neighbors, earliest first.
 
     Args:
         features: ``(..., left_context + frames + right_context, dim)``.
-        options: the context.
+        options: number of neighbors on each side.
 
     Returns:
         ``(..., frames, dim * (left_context + 1 + right_context))``.
@@ -37,7 +37,7 @@ def splice(
     lengths: Any | None = None,
     **changes: Unpack[SpliceKeywords],
 ) -> Array:
-    """Concatenate each frame with its neighbors, earliest first; the edge frames repeat (Kaldi: splice-feats).
+    """Concatenate each frame with its neighbors, earliest first (Kaldi: splice-feats). The edge frames are repeated.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -51,6 +51,7 @@ def splice(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.splice import splice
     >>> splice(np.array([[1.0], [2.0], [3.0]]), left_context=1, right_context=1).tolist()
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """

@@ -70,6 +70,7 @@ def compute_vad(
             lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import compute_vad
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
     [1.0, 1.0, 0.0, 1.0]
     """
@@ -87,11 +88,11 @@ def compute_vad(
         above = above & mask_frames(lengths, features)
     running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
     running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
-    first = xp.clip(time - options.vad_frames_context, 0, None)
-    last = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
-    votes = running[..., last] - running[..., first]
+    start = xp.clip(time - options.vad_frames_context, 0, None)
+    end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
+    votes = running[..., end] - running[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
+    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
@@ -99,11 +100,11 @@ def compute_vad(
 
 
 def select_voiced(features: Array, voiced: Array) -> Array:
-    """Select the voiced frames by the result of :func:`compute_vad` (Kaldi: select-voiced-frames).
+    """Return the frames that :func:`compute_vad` found to be voiced (Kaldi: select-voiced-frames).
 
     Args:
         features: ``(frames, dim)``, NumPy or torch.
-        voiced: ``(frames,)``: 0 or 1.
+        voiced: ``(frames,)``: 1 for voiced frames, 0 for unvoiced frames.
 
     Returns:
         ``(voiced frames, dim)``.
@@ -112,6 +113,7 @@ def select_voiced(features: Array, voiced: Array) -> Array:
         FeatureError: the lengths differ, a decision is neither 0 nor 1, or no frame is voiced.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import select_voiced
     >>> select_voiced(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 0.0, 1.0])).tolist()
     [[1.0], [3.0]]
     """
@@ -155,6 +157,8 @@ def voiced_cmvn(
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch comes without
             lengths.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import voiced_cmvn
     >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), cmn_window=3, center=True).tolist()
     [[10.0]]
     """

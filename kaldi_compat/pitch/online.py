@@ -58,7 +58,7 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz of frames along the best path: ``(frames, 2)``."""
+        """Return the correlation (NCCF) and the pitch in Hz of each frame of a traced lattice: ``(frames, 2)``."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
@@ -82,11 +82,11 @@ def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Float
         The normalized correlation, and the pitch in Hz, (frames, 2).
     """
     ready = 0
-    rows = [np.zeros((0, 2), np.float32)]
+    parts = [np.zeros((0, 2), np.float32)]
     for lattice, count, _ in trace_online_tracks(analysis, options):
-        rows.append(analysis.compute_features(lattice.slice_frames(ready, count)))
+        parts.append(analysis.compute_features(lattice.slice_frames(ready, count)))
         ready = max(ready, count)
-    return np.concatenate(rows)
+    return np.concatenate(parts)
 
 
 def compute_first_pass_features(
@@ -113,18 +113,18 @@ def compute_first_pass_features(
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     done = 0
-    rows = [np.zeros((0, options.dim), np.float32)]
+    parts = [np.zeros((0, options.dim), np.float32)]
     for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
-        waiting = 0 if finished else max(0, options.normalization_right_context)
-        end = ready - waiting + options.delay if ready else 0
+        num_waiting = 0 if finished else max(0, options.normalization_right_context)
+        end = ready - num_waiting + options.delay if ready else 0
         if end <= done:
             continue
         first = max(0, done - options.delay - context)
         track = analysis.compute_features(lattice.slice_frames(first, ready))
         features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
-        rows.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
+        parts.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
         done = end
-    return np.concatenate(rows)
+    return np.concatenate(parts)
 
 
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
@@ -147,5 +147,6 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
         search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
-        waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
-        yield lattice.slice_frames(0, end), end - waiting, finished
+        latency = min(options.max_frames_latency, end)
+        num_waiting = 0 if finished else count_undecided_frames(lattice.before[:end], latency)
+        yield lattice.slice_frames(0, end), end - num_waiting, finished

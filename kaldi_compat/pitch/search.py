@@ -38,7 +38,7 @@ class Lattice(NamedTuple):
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
-        """Return a view of the frames from ``begin`` to ``end``."""
+        """Return a view of the frames ``begin`` to ``end - 1``."""
         parts: list[Any] = [array[begin:end] for array in self]
         return Lattice(*parts)
 
@@ -59,6 +59,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
+    """Compute :func:`search_paths` in C."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
@@ -84,7 +85,7 @@ def search_paths(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
+    """Search for the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
 
     Args:
         constants: the tracker's numbers and tables.
@@ -93,7 +94,7 @@ def search_paths(
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.
-        ends: end of each utterance in ``lattice``. The first utterance starts at frame 0.
+        ends: end (exclusive) of each utterance in ``lattice``. The first utterance starts at frame 0.
 
     Raises:
         AudioError: correlations overflow.
@@ -115,16 +116,16 @@ def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, co
         raise make_overflow_error()
     local = compute_local_costs(constants, searched, _compute_scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
-    place = np.arange(constants.states)
-    steps = steps[abs(place[:, None] - place)]
+    state_indices = np.arange(constants.states)
+    steps = steps[abs(state_indices[:, None] - state_indices)]
     starts = set(frames.rows[frames.rows > rows.start].tolist())
     for frame, local_cost in enumerate(local):
         if rows.start + frame in starts:
             costs[:] = 0
-        by_way = steps + costs
-        before = find_predecessors(by_way)
+        path_costs = steps + costs
+        before = find_predecessors(path_costs)
         lattice.before[frame] = before
-        costs[:] = by_way[place, before] + local_cost
+        costs[:] = path_costs[state_indices, before] + local_cost
         best = lattice.best[frame] = costs.argmin()
         costs -= costs[best]
 
@@ -160,14 +161,15 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
     position = start[:, None] + np.arange(constants.span)
     inside = (position >= 0) & (position < frames.lengths[utterance, None])
-    place = np.where(inside, frames.starts[utterance, None] + position, 0)
-    return np.where(inside, frames.signal[place], F32(0))
+    index = np.where(inside, frames.starts[utterance, None] + position, 0)
+    return np.where(inside, frames.signal[index], F32(0))
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
+    """Return ``inner / sqrt(norm + ballast)``, or 0 for silence, where the square root is 0."""
     root = np.sqrt(norm + ballast)
-    silent = root == 0
-    result: Floats = np.where(silent, F32(0), inner / np.where(silent, F32(1), root))
+    is_silent = root == 0
+    result: Floats = np.where(is_silent, F32(0), inner / np.where(is_silent, F32(1), root))
     return result
 
 
@@ -179,8 +181,8 @@ def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = (revised_from + average) / (revised_to + average)
     # The energy of extremely loud audio overflows, so that the ratio is not a number. Its correlation is not scaled.
-    usable = np.isfinite(ratio) & (ratio >= 0)
-    return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
+    is_usable = np.isfinite(ratio) & (ratio >= 0)
+    return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
 
 
 def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
@@ -203,27 +205,28 @@ def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floa
     return costs
 
 
-def find_predecessors(by_way: Floats) -> States:
+def find_predecessors(path_costs: Floats) -> States:
     """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
 
     Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
     minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
 
     Args:
-        by_way: (states, states): cost of each state (row) when it follows each previous state (column).
+        path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
 
     Returns:
         Index of the predecessor of each state, (states,).
     """
-    costs, last, turned = by_way, len(by_way) - 1, False
-    lower = _find_first_minima(by_way)
+    costs, last, is_reversed = path_costs, len(path_costs) - 1, False
+    lower = _find_first_minima(path_costs)
     best, upper = lower.copy(), [last] * len(lower)
-    changed = True
-    while changed:  # The states are reversed in each round, so that _narrow_bounds works from above and below in turn.
-        costs, turned = costs[::-1, ::-1], not turned
+    has_changed = True
+    while has_changed:
+        # Reversing the states in each round makes _narrow_bounds work from above and from below in turn.
+        costs, is_reversed = costs[::-1, ::-1], not is_reversed
         best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
-        changed = _narrow_bounds(np.ascontiguousarray(costs).data, best, lower, upper)
-    return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
+        has_changed = _narrow_bounds(np.ascontiguousarray(costs).data, best, lower, upper)
+    return np.array([last - state for state in reversed(best)] if is_reversed else best, np.int16)
 
 
 def _find_first_minima(costs: Floats) -> list[int]:
@@ -242,9 +245,10 @@ def _find_first_minima(costs: Floats) -> list[int]:
 def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
     """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
 
-    A best predecessor moves up to the first local minimum of the costs that improves it. Return True if one changed.
+    A best predecessor moves up to the first local minimum of its row of ``costs`` (states, states) that improves it.
+    Return True if a best predecessor has changed.
     """
-    changed, last = False, 0
+    has_changed, last = False, 0
     for i in range(len(best)):
         first, cheapest = max(last, lower[i]), best[i]
         if first in (upper[i], cheapest):
@@ -255,9 +259,9 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
                 cheapest = j
             elif cheapest < j:
                 break
-        changed |= cheapest != best[i]
+        has_changed |= cheapest != best[i]
         best[i] = lower[i] = last = cheapest
-    return changed
+    return has_changed
 
 
 def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
@@ -280,7 +284,7 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of last frames on which the best paths to different states differ.
+    """Return the number of frames at the end on which the best paths to different last states differ.
 
     Paths do not cross, so only the two outermost paths are followed.
 
@@ -289,9 +293,9 @@ def count_undecided_frames(before: States, max_frames: int) -> int:
         max_frames: upper bound of the result.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
-    for frames in range(max_frames):
-        row = len(before) - 1 - frames
+    for count in range(max_frames):
+        row = len(before) - 1 - count
         lowest, highest = states[row, lowest], states[row, highest]
         if lowest == highest:
-            return frames
+            return count
     return max_frames
