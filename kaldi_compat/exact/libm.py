@@ -73,12 +73,12 @@ def logf(x: npt.ArrayLike) -> Floats:
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
         bits: npt.NDArray[np.int32] = x.view(np.int32)
-        normal = (x >= np.finfo(np.float32).tiny) & (x < np.inf)
-        all_normal = bool(normal.all())
-        if not all_normal:
-            subnormal = np.abs(x) < np.finfo(np.float32).tiny
-            bits = np.where(subnormal, x * np.float32(2**23), x).view(np.int32)
-            bits = (bits - np.where(subnormal, 23 << 23, 0)).astype(np.int32)
+        is_normal = (x >= np.finfo(np.float32).tiny) & (x < np.inf)
+        is_all_normal = bool(is_normal.all())
+        if not is_all_normal:
+            is_subnormal = np.abs(x) < np.finfo(np.float32).tiny
+            bits = np.where(is_subnormal, x * np.float32(2**23), x).view(np.int32)
+            bits = (bits - np.where(is_subnormal, 23 << 23, 0)).astype(np.int32)
         offset_bits = bits - np.int32(LOG_OFFSET)
         row = (offset_bits >> LOG_STEP_BITS) & 15
         exponent = offset_bits >> 23
@@ -87,7 +87,7 @@ def logf(x: npt.ArrayLike) -> Floats:
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
         y = (a0 * (r * r) + (a1 * r + a2)) * (r * r) + (y0 + r)
-        if not all_normal:  # NumPy handles zero, negative numbers, infinity and NaN.
+        if not is_all_normal:  # NumPy handles zero, negative numbers, infinity and NaN.
             y = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64)))
         result: Floats = y.astype(np.float32)
     return result

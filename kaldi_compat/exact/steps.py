@@ -151,7 +151,7 @@ def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     higher = _compute_cepstra(lpc)
     c0 = np.array([_compute_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     has_nan = np.isnan(higher).any(-1)
-    if has_nan.any():
+    if has_nan.any():  # The signs of NaN follow from the order of Kaldi's operands on x86, so compute them again.
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
         lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
         higher[has_nan] = _compute_cepstra(lpc)

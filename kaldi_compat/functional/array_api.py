@@ -87,7 +87,7 @@ def ask_compiler(torch: Any, question: str) -> bool:
 
 
 def is_exported(torch: Any) -> bool:
-    """Return True while ``torch.export`` or a tracer records a model; before PyTorch 2.7, only while a tracer does."""
+    """Return True while ``torch.export`` or a tracer records a model. Before PyTorch 2.7, only a tracer is detected."""
     return bool(torch.jit.is_tracing()) or ask_compiler(torch, "is_exporting")
 
 

@@ -99,10 +99,10 @@ def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: floa
     Returns:
         The weights of both channels, each ``(..., frames)``.
     """
-    louder = first[..., 0] > second[..., 0]
-    high, low = full((), 1.0, first), full((), quieter_channel_weight, first)
+    is_first_louder = first[..., 0] > second[..., 0]
+    louder, quieter = full((), 1.0, first), full((), quieter_channel_weight, first)
     xp = get_namespace(first)
-    return xp.where(louder, high, low), xp.where(louder, low, high)
+    return xp.where(is_first_louder, louder, quieter), xp.where(is_first_louder, quieter, louder)
 
 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
@@ -246,7 +246,7 @@ def apply_cmvn(
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
             means only, one row ``(1, dim + 1)`` suffices.
             See :func:`replace_statistics` for dimensions to skip.
-        options, changes: means only or variances too, or the inverse, as a dataclass or by name (default: Kaldi's).
+        options, changes: means only or variances too, or the inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
 
     Returns:
         Features of the same shape and dtype, unchanged without ``norm_means``.
@@ -279,8 +279,8 @@ def apply_own_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: means only or variances too, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype, not normalized without ``norm_means``.
@@ -295,8 +295,9 @@ def apply_own_cmvn(
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
-    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window ends
-    with the frame, or with frame ``min_cmn_window - 1`` if that is later. Windows are cut at the ends of the utterance.
+    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window
+    begins ``cmn_window`` frames before the frame, and ends with the frame, or with frame ``min_cmn_window - 1`` if that
+    is later. Windows are cut at the ends of the utterance.
 
     Args:
         time: frame numbers, integers of any shape.
@@ -334,7 +335,7 @@ def compute_sliding_mean_and_variance(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: options of the window, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: options of the window, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -404,8 +405,8 @@ def sliding_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the window, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype. With ``norm_vars``, a window of a single frame gives zeros.
@@ -474,9 +475,9 @@ def online_cmvn(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)``: statistics of a corpus, which fill the window at the start of an utterance.
-        options, changes: options of the window and the normalization, as a dataclass or by name (default: Kaldi's).
+        options, changes: window and normalization, as ``OnlineCmvnOptions`` or by name; Kaldi's defaults if omitted.
         skip_dims: dimensions to leave unchanged.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype, equal to Kaldi's except for rounding. See

@@ -61,7 +61,7 @@ def count_delta_context(options: DeltaOptions) -> int:
 
 
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
+    """Return the sum over j of ``weights[j]`` times the ``count`` frames from frame ``first + j`` on.
 
     Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
     weights, the frames are returned unchanged.
@@ -138,8 +138,8 @@ def add_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: order and window, as ``DeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
@@ -177,8 +177,8 @@ def repeated_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: order and window, as ``DeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
@@ -253,8 +253,8 @@ def add_shifted_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: window, blocks and shift, as ``ShiftedDeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:

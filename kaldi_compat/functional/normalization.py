@@ -47,8 +47,8 @@ def utterance_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: with or without the standard deviation, and how it is computed, as a dataclass or by name.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: use and computation of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -103,8 +103,8 @@ def subtract_centered_mean(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the number of frames on each side, as a dataclass or by name.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the number of frames on each side, as ``CenteredMeanOptions`` or by name.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -140,7 +140,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         shift, scale: the negative mean, and the inverse of the standard deviation; a number or ``(dim,)``.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -179,8 +179,8 @@ def floor_features(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the minimum, as a dataclass or by name; 0 if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the minimum, as ``FloorOptions`` or by name; 0 if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.

@@ -78,7 +78,7 @@ class OnlineCmvn:
         self.reset()
 
     def reset(self) -> None:
-        """Begin an utterance of another speaker."""
+        """Forget the statistics of the speaker, and begin an utterance of another speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
@@ -104,9 +104,9 @@ class OnlineCmvn:
         if len(features) == 0:
             return features
         self._check_columns(features)
-        known = np.concatenate((self._recent, features))
-        result: Floats = self._normalize_block(known, np.array([0, len(known)]), len(self._recent), True)
-        self._recent = known[-self.options.cmn_window :]
+        rows = np.concatenate((self._recent, features))
+        result: Floats = self._normalize_block(rows, np.array([0, len(rows)]), len(self._recent), True)
+        self._recent = rows[-self.options.cmn_window :]
         return result
 
     def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
@@ -146,15 +146,15 @@ class OnlineCmvn:
                 f"expected (2, {features.shape[1] + 1})"
             )
 
-    def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
+    def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
         """Compute :meth:`_normalize_block` in C. Return NotImplemented for a case that NumPy must handle."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
             return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
-        out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
+        out, skipped = np.empty((len(x) - start, dim), np.float32), np.array(self.skip_dims, np.int32)
         needs_numpy = native.function("online_cmvn")(
-            x, bounds, len(bounds) - 1, dim, known, options.cmn_window, self._corpus, options.global_frames,
+            x, bounds, len(bounds) - 1, dim, start, options.cmn_window, self._corpus, options.global_frames,
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
@@ -164,24 +164,24 @@ class OnlineCmvn:
         return out
 
     @native.twin(_normalize_block_in_c)
-    def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the first ``known`` rows of ``x``.
+    def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
+        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the rows of ``x`` before ``start``.
 
         The result (frames, dim) does not contain these rows.
         """
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
-                known = 0
+                start = 0
                 self.end_utterance() if adapts else self.reset()
             if len(frames):
-                parts.append(self._normalize_utterance(frames, known))
+                parts.append(self._normalize_utterance(frames, start))
         return np.concatenate(parts)
 
-    def _normalize_utterance(self, frames: Floats, known: int) -> Floats:
-        """Normalize the frames from index ``known`` on, and update the statistics of the window and the speaker."""
-        features = frames[known:]
-        sums = window = self._compute_windows(frames, known)
+    def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
+        """Normalize frame ``start`` and later frames, and update the statistics of the window and the speaker."""
+        features = frames[start:]
+        sums = window = self._compute_windows(frames, start)
         size = self.options.cmn_window
         if self._speaker[0, -1] > 0:
             window = _fill_windows(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
@@ -200,20 +200,20 @@ class OnlineCmvn:
         result: Floats = apply_normalization(columns, window, self._plain_options)[:, 0]
         return result
 
-    def _compute_windows(self, x: Floats, known: int) -> Doubles:
-        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``known`` and each later row.
+    def _compute_windows(self, x: Floats, start: int) -> Doubles:
+        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``start`` and each later row.
 
         The frames are added in Kaldi's order.
         """
-        size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
+        size, frames, dim = self.options.cmn_window, len(x) - start, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
-        steps[:, 0] = self._make_terms(x[known:])
+        steps[:, 0] = self._make_terms(x[start:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         statistics = np.zeros((frames, 2, dim + 1))
         statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
-        statistics[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
+        statistics[:, 0, dim] = np.minimum(np.arange(start, len(x)) + 1, size)
         return statistics
 
     def _make_terms(self, features: Floats) -> Doubles:

@@ -213,7 +213,7 @@ def reverberate(
         sample_frequency: sampling rate of the signal in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
-        options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
         rir_frequency: sampling rate of the impulse response in Hz, if it differs. As in Kaldi, it is not resampled.
 
     Returns:

@@ -41,8 +41,8 @@ def splice(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the context, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the context, as ``SpliceOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         ``(..., frames, dim * (left_context + 1 + right_context))``.

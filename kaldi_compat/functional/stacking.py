@@ -33,7 +33,7 @@ def low_frame_rate(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if omitted.
+        options, changes: number of frames and stride, as ``LowFrameRateOptions`` or by name (default: FunASR's).
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. In an utterance of ``n`` frames, the
             result is zero after ``ceil(n / stride)`` stacks.
 
@@ -78,8 +78,8 @@ def stack_frames(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
+        options, changes: the size of a stack, as ``StackFramesOptions`` or by name; SeamlessM4T's default if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames count as zero.
 
     Returns:
         ``(..., ceil(frames / size), size * dim)``. Only the first ``frames // size`` stacks are complete.
@@ -127,7 +127,7 @@ def pad_frames(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the length or the multiple, and the value of new frames, as a dataclass or by name.
+        options, changes: the length or the multiple, and the value of new frames, as ``PadFramesOptions`` or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames become ``value``.
 
     Returns:

@@ -59,7 +59,7 @@ def compute_vad(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
-        options, changes: threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: threshold and context, as ``VadOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past a length are unvoiced.
 
     Returns:
@@ -146,7 +146,7 @@ def voiced_cmvn(
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
             ``(..., frames, dim)``.
-        options, changes: window, threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: window, threshold and context, as ``VoicedCmvnOptions`` or by name (default: Kaldi's).
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:

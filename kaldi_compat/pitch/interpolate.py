@@ -97,7 +97,7 @@ def interpolate_smoothly(
 
     Args:
         features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz, or 0 without a measured pitch.
-        options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: the grid of pitches, as ``InterpolatePitchOptions`` or by name; Kaldi's defaults if omitted.
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters that the frames are added to.

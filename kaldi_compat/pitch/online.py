@@ -63,7 +63,7 @@ class Analysis:
 
 
 def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Search the first ``count`` frames, and return the lattice. No path is traced, so ``nccf`` is undefined."""
+    """Search for the cheapest paths through the first ``count`` frames. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
     search_paths(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
@@ -128,9 +128,10 @@ def compute_first_pass_features(
 
 
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
-    """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
+    """Yield the best path after each chunk, the number of its frames that are ready, and True if the audio has ended.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
+    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each chunk changes the
+    path.
 
     Args:
         analysis: frames and paths of an utterance.

@@ -173,7 +173,7 @@ def process_pitch(
 
     Args:
         features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
-        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
         lengths: ``(...,)``: number of valid frames of each utterance in a padded batch. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.

@@ -63,7 +63,7 @@ def smooth_pitch(
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
             interpolate-pitch), and other columns, which are copied.
-        options, changes: the windows, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: the windows, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
         ``(frames, columns)``: the log odds of voicing, the processed log pitch, and the other columns.

@@ -101,7 +101,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
 
     Args:
         samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
-        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
