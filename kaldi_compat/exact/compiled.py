@@ -145,7 +145,7 @@ class ChunkCall:
             self._frames = np.empty((max(count, FRAMES_AHEAD), self._plan.dim), np.float32)
             self._address, begin, end = get_address(self._frames), 0, count
         self._used = end
-        out = self._address + 4 * self._plan.dim * begin
+        out = self._address + 4 * self._plan.dim * begin  # A float has 4 bytes.
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError(
                 "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"

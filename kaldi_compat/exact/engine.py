@@ -40,11 +40,11 @@ def make_batch(
         plan: gives the size and the shift of the frames.
         samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
         lengths: number of samples of each utterance; None for a single utterance.
-        starts: index of each utterance's first sample; None if the utterances follow one another.
+        starts: index of each utterance's first sample; None if the utterances follow each other without gaps.
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of them.
+        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
@@ -56,6 +56,7 @@ def make_batch(
     counts = count_frames(plan, sizes)
     # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is replaced by 1.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
+    # The appended 1 keeps the list of factors from being empty.
     factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
     return AudioBatch(
         samples=audio,
@@ -200,7 +201,7 @@ def compute_row_features(
     seeds: Seeds | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
-    """Compute the features of the rows of an array.
+    """Compute the features of each row of audio, in one batch.
 
     Args:
         plan: the feature.
@@ -246,7 +247,7 @@ def compute_list_features(
         threads: maximum number of threads.
 
     Returns:
-        (frames, dim) for each utterance.
+        Features (frames, dim) of each utterance.
     """
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
     batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)

@@ -57,8 +57,8 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     """Compute the FFT of real ``(..., n)`` in double precision, for a power of two ``n``.
 
-    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. The transforms of even and odd samples are combined,
-    from transforms of one sample up to all of them.
+    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. Each step combines the transforms of even and odd
+    samples, from transforms of one sample up to the transform of all samples.
     """
     n = signal.shape[-1]
     # The axis of the samples comes first, so that each step computes all frames together.

@@ -79,7 +79,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
             is one matrix. The number of rows decides the order of a matrix's sums.
 
     Returns:
-        (rows, n).
+        The product (rows, n).
 
     Raises:
         ValueError: the shapes or the bounds do not match.
@@ -104,7 +104,7 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
         onto: (rows,): numbers to which each product is added; None for zeros.
 
     Returns:
-        (n, rows).
+        The products (n, rows).
 
     Raises:
         ValueError: the shapes do not match.
@@ -127,7 +127,7 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
         b: (..., depth, n).
 
     Returns:
-        (..., rows, n).
+        The products (..., rows, n).
 
     Raises:
         ValueError: the shapes do not match.

@@ -182,7 +182,7 @@ def resample_chunk(
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
-        filters: the resampling filters from one rate to the other.
+        filters: result of :func:`make_resampling_filters`.
         outputs: indices of the first output sample and of the sample after the last.
         chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in a different
             order.
@@ -237,7 +237,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        filters: the resampling filters from one rate to the other.
+        filters: result of :func:`make_resampling_filters`.
         chunks: (chunks, 5): index of the utterance's first sample, number of its samples up to the chunk's end, first
             sample of the chunk in the utterance, begin and end of the output samples. The chunks of an utterance are
             in order, and so are their outputs.
@@ -256,12 +256,12 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
     """Find the output samples whose filters lie within the input samples ``begin`` to ``end - 1``.
 
     Args:
-        filters: the resampling filters from one rate to the other.
-        outputs: range of output samples to search: the first one, and the index after the last one.
-        begin, end: first input sample, and the index after the last one.
+        filters: result of :func:`make_resampling_filters`.
+        outputs: first output sample to search, and the index after the last output sample.
+        begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last one.
+        The first output sample whose filter lies inside, and the index after the last output sample.
     """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
@@ -283,7 +283,7 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 
 
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
-    """Return rates, cutoff and width for :func:`resample_linearly` as Kaldi's programs choose them (ResampleWaveform).
+    """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 

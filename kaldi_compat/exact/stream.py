@@ -223,7 +223,7 @@ class ChunkStream(AudioFlow):
             seeds: function from a number of frames to the noise state of each frame; None without dithering.
 
         Returns:
-            (frames, dim).
+            Features (frames, dim).
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
         samples = convert_to_samples(chunk)

@@ -82,7 +82,7 @@ def is_traced_or_differentiated(x: Any) -> bool:
 
 
 def ask_compiler(torch: Any, question: str) -> bool:
-    """Call a predicate of ``torch.compiler`` such as ``is_compiling``; return False if this torch lacks it."""
+    """Call the predicate ``question`` of ``torch.compiler``, such as is_compiling. Return False if torch lacks it."""
     return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
@@ -146,7 +146,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
 
     Returns:
         NumPy's letter of the kind: "f" for floating point, "i" and "u" for integers with and without sign, "b" for
-        booleans, "c" for complex numbers; or another letter, such as that of strings.
+        booleans, "c" for complex numbers; or a different letter, such as "U" for strings.
 
     Raises:
         error: the array or tensor is masked, nested, quantized, sparse, or of 8-bit floats.

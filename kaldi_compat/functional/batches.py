@@ -79,7 +79,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
 
     Raises:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
-            match them.
+            match the features.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)
@@ -111,7 +111,7 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
     Args:
         features: ``(..., frames, dim)``.
         left, right: number of frames to add at the start and at the end.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch, whose last frame is repeated.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The last of these frames is repeated.
 
     Returns:
         ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames. Without

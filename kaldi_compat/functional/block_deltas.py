@@ -27,7 +27,7 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
         options: order and window of the deltas.
 
     Returns:
-        (frames, columns * (delta_order + 1)).
+        Features and deltas (frames, columns * (delta_order + 1)).
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
     return filter_block(x, bounds, _cached_filters(options), firsts)
@@ -42,7 +42,7 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
         options: numbers and distances of the deltas.
 
     Returns:
-        (frames, columns * (num_blocks + 1)).
+        Features and shifted deltas (frames, columns * (num_blocks + 1)).
     """
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
     return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
@@ -73,7 +73,7 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
         firsts: distance in frames from frame ``t`` to the frame of the first weight, for each filter.
 
     Returns:
-        (frames, columns * filters).
+        Results of the filters, side by side (frames, columns * filters).
     """
     left = max(0, -min(firsts))
     right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))

@@ -112,7 +112,7 @@ def _check_dims(dims: Sequence[int], dim: int) -> None:
 
 
 def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
-    """Replace the statistics of some dimensions with zero mean and unit variance, so that normalization skips them.
+    """Set the statistics of some dimensions to zero mean and unit variance, so that normalization skips the dimensions.
 
     Args:
         statistics: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
@@ -246,14 +246,14 @@ def apply_cmvn(
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
             means only, one row ``(1, dim + 1)`` suffices.
             See :func:`replace_statistics` for dimensions to skip.
-        options, changes: means only or variances too, or the inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
+        options, changes: means, also variances, or the inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
 
     Returns:
         Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
         FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
-            them, count less than one frame, or are not finite.
+            the features, count less than one frame, or are not finite.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
@@ -275,11 +275,11 @@ def apply_cmvn(
 def apply_own_cmvn(
     features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[CmvnKeywords]
 ) -> Array:
-    """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
+    """Normalize each utterance by its mean, and with ``norm_vars`` also by its variance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: means only or variances too, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
+        options, changes: means or also variances, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:

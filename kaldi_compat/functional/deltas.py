@@ -102,7 +102,7 @@ def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[i
         num_frames: number of frames of the result.
 
     Returns:
-        (..., frames, dim * filters).
+        Results of the filters, side by side (..., frames, dim * filters).
     """
     pairs = zip(filters, firsts, strict=True)
     return concatenate([_sum_weighted_frames(features, weights, first, num_frames) for weights, first in pairs])
@@ -117,7 +117,7 @@ def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequen
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (delta_order + 1))``.
+        ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
     """
     context = count_delta_context(options)
     firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
@@ -182,7 +182,7 @@ def repeated_deltas(
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (delta_order + 1))``.
+        ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
@@ -230,7 +230,7 @@ def compute_inner_shifted_deltas(
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (num_blocks + 1))``.
+        ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
     """
     left, right = count_shifted_delta_context(options)
     blocks: list[int] = [
@@ -258,7 +258,7 @@ def add_shifted_deltas(
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (num_blocks + 1))``.
+        ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.

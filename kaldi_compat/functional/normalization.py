@@ -147,7 +147,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
 
     Raises:
         FeatureError: the features are not floats ``(..., frames, dim)``, or the dimension of the shift or the scale or
-            the lengths do not match them.
+            the lengths do not match the features.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.normalization import apply_shift_and_scale

@@ -30,7 +30,7 @@ logger = Logger("kaldi_compat")
 
 
 class OnlineCmvn:
-    """Normalize frames as they arrive, over the frames up to them, as Kaldi's apply-cmvn-online does, bit for bit.
+    """Normalize each frame over a window that ends with the frame, with the bits of Kaldi's apply-cmvn-online.
 
     A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
@@ -38,10 +38,10 @@ class OnlineCmvn:
     utterance of another speaker.
 
     Args:
-        statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, such as the result of ``matrix-sum scp:cmvn.scp``.
         options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         FeatureError: the statistics are a table or the name of a file.
@@ -95,7 +95,7 @@ class OnlineCmvn:
             features: ``(frames, dim)``, float32.
 
         Returns:
-            ``(frames, dim)``.
+            Normalized features ``(frames, dim)``.
 
         Raises:
             FeatureError: the statistics do not fit the features, count no frames or are not finite, or a dimension to
@@ -118,7 +118,7 @@ class OnlineCmvn:
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 
         Returns:
-            ``(frames, dim)``.
+            Normalized features ``(frames, dim)``.
 
         Raises:
             FeatureError: see :meth:`__call__`. The utterances are then not added to the statistics of the speaker.

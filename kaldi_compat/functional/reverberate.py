@@ -91,7 +91,7 @@ def convolve(signal: Array, taps: Array) -> Array:
         taps: ``(taps,)``: the filter.
 
     Returns:
-        ``(..., samples + taps - 1)``.
+        The whole convolution, ``(..., samples + taps - 1)``.
 
     >>> import numpy as np
     >>> from kaldi_compat.functional.reverberate import convolve

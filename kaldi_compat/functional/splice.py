@@ -21,7 +21,7 @@ def splice_inner_frames(features: Array, options: SpliceOptions) -> Array:
         options: number of neighbors on each side.
 
     Returns:
-        ``(..., frames, dim * (left_context + 1 + right_context))``.
+        Features ``(..., frames, dim * (left_context + 1 + right_context))``.
     """
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
@@ -45,7 +45,7 @@ def splice(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
-        ``(..., frames, dim * (left_context + 1 + right_context))``.
+        Features ``(..., frames, dim * (left_context + 1 + right_context))``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.

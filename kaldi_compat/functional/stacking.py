@@ -38,7 +38,7 @@ def low_frame_rate(
             result is zero after ``ceil(n / stride)`` stacks.
 
     Returns:
-        ``(..., ceil(frames / stride), stack * dim)``.
+        Stacks ``(..., ceil(frames / stride), stack * dim)``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.

@@ -26,7 +26,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
         transform: ``(out, dim)`` or ``(out, dim + 1)``; ``(..., out, dim)`` for a transform per utterance of a batch.
 
     Returns:
-        ``(..., frames, out)``.
+        Transformed features ``(..., frames, out)``.
 
     Raises:
         FeatureError: the transform does not match the dimension of the features.
@@ -129,7 +129,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
         new_dimension: number of dimensions ``e`` of the result, at least ``d``.
 
     Returns:
-        ``(..., e, e)`` or ``(..., e, e + 1)``.
+        The transform ``(..., e, e)`` or ``(..., e, e + 1)``.
 
     Raises:
         FeatureError: the transform is not square or affine, or the new dimension is smaller.
@@ -164,7 +164,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
         lda: ``(dim, dim)``, from est-lda.
 
     Returns:
-        ``(dim, dim)``.
+        ``(dim, dim)``: the rows of ``lda_mllt``, followed by the last rows of ``lda``.
 
     Raises:
         FeatureError: the shapes do not match.

@@ -53,7 +53,7 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Arr
 def compute_vad(
     features: Array, options: VadOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[VadKeywords]
 ) -> Array:
-    """Detect voiced frames by the log energy of the frames around them (Kaldi: ComputeVadEnergy).
+    """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
     A frame is voiced if enough frames around it exceed a threshold: a constant plus a fraction of the mean log energy.
 
@@ -107,7 +107,7 @@ def select_voiced(features: Array, voiced: Array) -> Array:
         voiced: ``(frames,)``: 1 for voiced frames, 0 for unvoiced frames.
 
     Returns:
-        ``(voiced frames, dim)``.
+        Features ``(voiced frames, dim)``.
 
     Raises:
         FeatureError: the lengths differ, a decision is neither 0 nor 1, or no frame is voiced.

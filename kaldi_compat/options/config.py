@@ -122,7 +122,7 @@ def parse_real(text: str, end: float = math.inf) -> float | None:
 
 
 def normalize(name: str) -> str:
-    """Return the normalized name of an option, to which other spellings are converted: lower case, with hyphens."""
+    """Convert the name of an option to lower case with hyphens, the spelling by which flags are found."""
     return name.replace("_", "-").lower()
 
 

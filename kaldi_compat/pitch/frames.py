@@ -226,7 +226,7 @@ def _find_changes_of_ballast(
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
     Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
-    has changed since one of them was computed.
+    has changed since one of these frames was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.

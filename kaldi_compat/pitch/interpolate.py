@@ -340,7 +340,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
         dim: number of elements of a vector.
 
     Returns:
-        (n, dim).
+        The vectors (n, dim).
     """
     radius, angle = draw_polar_noise(seeds, -(-dim // 2))
     sine, cosine = sincosf(angle)

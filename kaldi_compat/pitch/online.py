@@ -107,7 +107,7 @@ def compute_first_pass_features(
         generator: source of the noise for deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
 
     Returns:
-        (frames, dim).
+        Features (frames, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`.
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None

@@ -105,7 +105,7 @@ def search_paths(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write to a lattice what tracing needs.
+    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write the input of tracing to a lattice.
 
     Raises:
         AudioError: correlations overflow.
@@ -265,7 +265,7 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
 
 
 def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
-    """Write the best paths of utterances from their ends back to where they agree with the stored paths.
+    """Trace the best path of each utterance back from its end, until it agrees with the path in ``lattice``.
 
     The states and their correlations are written to ``lattice``. For the arguments, see :func:`search_paths`.
     """

@@ -165,7 +165,7 @@ def track_block(
         options: the tracker's options.
 
     Returns:
-        (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).
+        Correlation and pitch in Hz of all frames, (rows, 2); and the boundaries of the utterances, (utterances + 1,).
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
