@@ -22,9 +22,9 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
 def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of a real signal ``(..., n)`` with even ``n``; return real and imaginary parts ``(..., n / 2)``.
+    """Compute the FFT of a real signal ``(..., n)``, where ``n`` is even, with Kaldi's rounding.
 
-    The imaginary part of bin 0 holds bin ``n / 2``. Both bins are real.
+    Returns real and imaginary parts ``(..., n / 2)``. The imaginary part of bin 0 holds bin ``n / 2``, which is real.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
@@ -215,7 +215,7 @@ def _multiply_complex(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]
 
 
 def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
-    """Return the powers 1 to ``count`` of a root: rounded products of the previous power and the root."""
+    """Return the powers 1 to ``count`` of a root, (count,). Each is a rounded product of the power before and the root."""
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
         powers.append(_multiply_complex(powers[-1], root))

@@ -220,9 +220,10 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Replace C0 with the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
-    first = log_energy if plan.use_energy else cepstra[:, 0]
+    """Replace C0 with the log energy if ``use_energy`` is set. Move this column to the end for ``htk_compat``."""
+    first_column = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK scales C0 like the other coefficients.
+        # HTK scales C0 like the other coefficients.
+        first_column = (first_column.astype(np.float64) * math.sqrt(2.0)).astype(F32)
     higher = cepstra[:, 1:]
-    return np.concatenate((higher, first[:, None]) if plan.htk_compat else (first[:, None], higher), -1)
+    return np.concatenate((higher, first_column[:, None]) if plan.htk_compat else (first_column[:, None], higher), -1)

@@ -92,16 +92,16 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
 
 def mask_frames(lengths: Any, features: Array) -> Array:
     """Return a mask ``(..., frames)`` that is True for the frames of ``features`` within ``lengths`` ``(...,)``."""
-    inside: Array = arange(0, features.shape[-2], features) < convert_like(lengths, features)[..., None]
-    return inside
+    is_inside: Array = arange(0, features.shape[-2], features) < convert_like(lengths, features)[..., None]
+    return is_inside
 
 
 def zero_padding(features: Array, lengths: Any | None) -> Array:
     """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
-    inside = mask_frames(lengths, features)[..., None]
-    masked: Array = get_namespace(features).where(inside, features, full((), 0.0, features))
+    is_inside = mask_frames(lengths, features)[..., None]
+    masked: Array = get_namespace(features).where(is_inside, features, full((), 0.0, features))
     return masked
 
 

@@ -470,7 +470,9 @@ def online_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
-    """Normalize each frame over the frames up to it (Kaldi: OnlineCmvn), for a speaker's first utterance.
+    """Normalize each frame by the mean (and variance) of the frames up to it (Kaldi: OnlineCmvn).
+
+    An utterance is normalized as the first utterance of its speaker.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

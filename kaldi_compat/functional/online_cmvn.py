@@ -83,7 +83,7 @@ class OnlineCmvn:
         self.end_utterance()
 
     def end_utterance(self) -> None:
-        """Begin another utterance of the same speaker."""
+        """End the utterance. The next frames begin another utterance of the same speaker."""
         self._speaker = self._seen  # Statistics of the speaker's earlier utterances, (2, dim + 1).
         self._sums = self._no_sums  # Sums and sums of squares of the frames in the window, (2, dim).
         self._recent = self._no_frames  # The frames in the window, (frames, dim).

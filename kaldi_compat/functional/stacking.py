@@ -146,8 +146,8 @@ def pad_frames(
     xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:
-        inside = mask_frames(lengths, features)[..., None]
-        features = xp.where(inside, features, full((), options.value, features))
+        is_inside = mask_frames(lengths, features)[..., None]
+        features = xp.where(is_inside, features, full((), options.value, features))
     # For a fixed length, slice a longer array, because a traced model must not depend on the length of its example
     # input.
     added = options.length if options.length else count_padded_frames(frames, options) - frames

@@ -37,7 +37,8 @@ def _make_settings(
     Args:
         get: function from the name and default of a setting to its value.
         mel_bins: name and default of the setting for the number of mel bins.
-        frames: samples in a frame, samples from frame to frame, and points of the FFT; Kaldi's defaults if None.
+        frames: numbers of samples in a frame, of samples from one frame to the next, and of FFT points. None for
+            Kaldi's defaults.
         floor: see :class:`FbankSettings`.
         options: further options of :class:`~kaldi_compat.Fbank`.
     """

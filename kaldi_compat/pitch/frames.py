@@ -289,11 +289,11 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     """
     factor = F32(constants.preemphasis)
     position = first + constants.shift * np.arange(count)[:, None] + np.arange(constants.span)
-    inside = (position >= 0) & (position < len(signal))
-    windows = np.where(inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
+    is_inside = (position >= 0) & (position < len(signal))
+    windows = np.where(is_inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
     # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
     scaled = (windows * (1.0 - float(factor))).astype(F32)
     result = np.where(is_first, scaled, windows - factor * previous)
-    return np.where(inside, result, F32(0)).astype(F32).ravel()
+    return np.where(is_inside, result, F32(0)).astype(F32).ravel()

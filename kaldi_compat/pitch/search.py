@@ -160,9 +160,9 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
     position = start[:, None] + np.arange(constants.span)
-    inside = (position >= 0) & (position < frames.lengths[utterance, None])
-    index = np.where(inside, frames.starts[utterance, None] + position, 0)
-    return np.where(inside, frames.signal[index], F32(0))
+    is_inside = (position >= 0) & (position < frames.lengths[utterance, None])
+    index = np.where(is_inside, frames.starts[utterance, None] + position, 0)
+    return np.where(is_inside, frames.signal[index], F32(0))
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
@@ -251,7 +251,7 @@ def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: 
     has_changed, last = False, 0
     for i in range(len(best)):
         first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):
+        if first in (upper[i], cheapest):  # The search would end at once, or begin at the best predecessor.
             last = first
             continue
         for j in range(first, upper[i] - 1):
@@ -284,9 +284,9 @@ def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of frames at the end on which the best paths to different last states differ.
+    """Return the number of frames before the last frame on which the best paths to the last frame's states differ.
 
-    Paths do not cross, so only the two outermost paths are followed.
+    Paths do not cross, so only the two outermost paths are followed (Kaldi: ComputeLatency).
 
     Args:
         before: (frames, states): the array ``before`` of a :class:`Lattice`.
