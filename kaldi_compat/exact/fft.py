@@ -215,7 +215,7 @@ def _multiply_complex(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]
 
 
 def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
-    """Return the powers 1 to ``count`` of a root, (count,). Each is a rounded product of the power before and the root."""
+    """Return the powers 1 to ``count`` of a root, (count,): rounded products of the previous power and the root."""
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
         powers.append(_multiply_complex(powers[-1], root))

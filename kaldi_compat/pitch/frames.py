@@ -221,7 +221,7 @@ def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
 
 
 def _find_changes_of_ballast(
-    variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
+    variance: Doubles, ends: Integers, new_frames: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
@@ -230,26 +230,27 @@ def _find_changes_of_ballast(
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
-        done, new: (chunks,): number of frames up to the end of the chunk, and of the chunk.
+        ends, new_frames: (chunks,): number of frames up to the end of the chunk, and in the chunk.
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
         constants: the tracker's numbers and tables.
     """
     chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
-    too_few = np.add.reduceat((done < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
-    revised_variance = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
+    # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
+    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
+    revised_variance = variance[bounds[:-1] + np.minimum(num_short, chunks - 1)].astype(F32)
     recomputed = np.minimum(counts, limit)
     old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, chunks)
-    # Kaldi's ApproxEqual.
+    # Kaldi compares the variances with ApproxEqual.
     is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
-    is_changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
+    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed, chunks))
     if not is_changed.any():
         return None
     has_changed = np.logical_or.reduceat(is_changed, bounds[:-1])
     is_revised = np.repeat(has_changed, counts)
     is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
     old, revised = (
-        np.repeat(_compute_revised_ballast(variance, constants), new),
+        np.repeat(_compute_revised_ballast(variance, constants), new_frames),
         np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
     )
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))

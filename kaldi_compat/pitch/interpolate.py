@@ -158,7 +158,7 @@ class RaggedGrids:
         lowest, highest = _find_extremes(
             np.where(is_voiced, measured, infinity), np.where(is_voiced, measured, -infinity), bounds
         )
-        has_no_pitch = lowest == infinity
+        has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
         lowest = np.where(has_no_pitch, np.float32(100), lowest)
         highest = np.where(has_no_pitch, np.float32(100), highest)
         highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))

@@ -48,13 +48,13 @@ class Analysis:
         """
         constants = PitchConstants.from_options(options)
         audio = convert_audio(samples)
-        chunks = None if ends is None else np.array(ends, np.int64)
-        frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
+        chunk_ends = None if ends is None else np.array(ends, np.int64)
+        frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunk_ends)
         count = int(frames.rows[-1])
         final = first = _search_first_frames(constants, frames, count)
         if frames.revised is not None:
-            known = min(count, constants.recompute_frame)
-            first = _search_first_frames(constants, replace(frames, revised=None), known)
+            known_count = min(count, constants.recompute_frame)
+            first = _search_first_frames(constants, replace(frames, revised=None), known_count)
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:

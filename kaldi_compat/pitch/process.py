@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Warp each correlation ``n``, of any shape, to ``(1.0001 - n)^0.15 - 1``. Its distribution is nearly Gaussian."""
+    """Warp each correlation ``n``, clipped to -1 to 1, to ``(1.0001 - n)^0.15 - 1``, which is nearly Gaussian."""
     clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 

@@ -99,8 +99,8 @@ def search_paths(
     Raises:
         AudioError: correlations overflow.
     """
-    known = len(lattice.best) - (end - begin)
-    _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(known, len(lattice.best)))
+    num_earlier = len(lattice.best) - (end - begin)
+    _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(num_earlier, len(lattice.best)))
     trace_paths(constants, lattice, ends)
 
 
