@@ -125,7 +125,7 @@ def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """Convert ``x`` to a dtype; return ``x`` itself if it has that dtype."""
+    """Convert ``x`` to a dtype. Return ``x`` itself if it already has the dtype."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
 
@@ -244,7 +244,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if no mode of torch reduces the precision of matrix products on ``x``. Return False in doubt."""
+    """Return True if no mode of torch reduces the precision of matrix products on ``x``, or if ONNX decides on it."""
     torch = get_namespace(x)
     # Float64 does not help in an ONNX graph: its runtime chooses the precision of products, and WebGPU lacks float64.
     if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:

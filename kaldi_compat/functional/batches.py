@@ -31,7 +31,8 @@ def check_lengths(
         error: the exception to raise.
 
     Returns:
-        The lengths as a tensor or array of the batch's type; a tensor stays on its device. None for None.
+        The lengths as a tensor or array of the batch's type, or None if ``lengths`` is None. A tensor stays on its
+        device.
 
     Raises:
         error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of

@@ -66,7 +66,7 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
         raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
-    return None if status else out  # Status 2 means that a variance is below the floor.
+    return None if status else out  # Status 2 means that a variance is below the floor, or that a window is empty.
 
 
 @native.twin(_normalize_by_sliding_windows_in_c)

@@ -134,7 +134,7 @@ def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        Correlations with ballast and without (frames, lags), and mean products of energies (frames,).
+        Correlations with ballast and without (frames, lags), and the mean over lags of products of energies (frames,).
     """
     n, count = constants.window, rows.stop - rows.start
     searched, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
@@ -194,14 +194,16 @@ def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floa
         scale: (frames,): factors on the correlations.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
-    values = np.empty((len(searched), constants.states), F32)
+    correlations = np.empty((len(searched), constants.states), F32)
     for group in np.unique(groups).tolist():
-        rows = groups == group
+        in_group = groups == group
         for state in range(constants.states):
             weights, first = constants.get_state_weights(state), constants.first[state]
-            values[rows, state] = sums.multiply_row(weights, searched[rows, first : first + len(weights)], group)
-    values *= scale[:, None]
-    costs: Floats = (F32(1) - values) + F32(constants.soft_min_f0) * (constants.seconds * values)
+            correlations[in_group, state] = sums.multiply_row(
+                weights, searched[in_group, first : first + len(weights)], group
+            )
+    correlations *= scale[:, None]
+    costs: Floats = (F32(1) - correlations) + F32(constants.soft_min_f0) * (constants.seconds * correlations)
     return costs
 
 
@@ -230,7 +232,7 @@ def find_predecessors(path_costs: Floats) -> States:
 
 
 def _find_first_minima(costs: Floats) -> list[int]:
-    """Return, for each state, the index of the first local minimum of its costs, a row of ``costs`` (states, states).
+    """Return the index of the first local minimum in each row of ``costs`` (states, states).
 
     The search in a row starts at the minimum of the previous row.
     """

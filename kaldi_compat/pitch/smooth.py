@@ -27,13 +27,13 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
     along an utterance.
     """
     middle = (size - 1) // 2
-    first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
+    first_mean = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
     if len(values) <= size:
-        return np.full_like(values, first)
+        return np.full_like(values, first_mean)
     leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
-    moving = np.subtract.accumulate(np.concatenate(([first], (leaving - entering) / np.float32(size))))
+    moving = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
     means = np.full_like(values, moving[-1])
-    means[: middle + 1] = first
+    means[: middle + 1] = first_mean
     means[middle + 1 : middle + len(moving)] = moving[1:]
     return means
 
@@ -96,7 +96,7 @@ def smooth_pitch(
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True if features (rows, columns) are float32, all probabilities are valid, and all pitches positive."""
+    """Return True if features are float32 (rows, columns), with valid probabilities and with pitches above 0."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]
