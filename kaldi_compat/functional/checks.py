@@ -207,7 +207,7 @@ class CheckedAudio(NamedTuple):
     samples: Any  # (T,) or (B, T): an array or a tensor.
     lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
     warps: Warps = 1.0  # One VTLN factor, or one for each row.
-    tracing: Tracing = UNTRACED  # Recorders of the operations on the samples.
+    tracing: Tracing = UNTRACED  # Tools that record the operations on the samples.
 
 
 class AudioFeature:
@@ -249,7 +249,7 @@ class AudioFeature:
             samples: audio (T,) or (B, T).
             lengths: number of valid samples of each row; None if all samples are valid.
             vtln_warp: one VTLN factor, or one for each row.
-            recorded: recorders of the operations on the samples.
+            recorded: tools that record the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.

@@ -135,9 +135,9 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     _check_dims(dims, dim)
     skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
-    fake = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
+    replacement = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
     xp = get_namespace(statistics)
-    replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), statistics)
+    replaced: Array = xp.where(skipped, xp.concatenate(replacement, axis=-2), statistics)
     return replaced
 
 
@@ -150,7 +150,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factors (None for 1) and the offsets that normalize features, both ``(..., 1, dim)``.
+    """Return the factors (None for 1) and the offsets that apply ``options`` to features, both ``(..., 1, dim)``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.

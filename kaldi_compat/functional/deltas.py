@@ -34,7 +34,7 @@ Filter = tuple[float, ...]
 def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
     """Return the filter that applies ``previous``, and then the regression slope over ``window`` frames on each side.
 
-    The taps are symmetric around the frame: ``(-0.2, -0.1, 0, 0.1, 0.2)`` for ``previous`` (1,) and ``window`` 2.
+    For ``previous`` (1,) and ``window`` 2, the taps are -0.2, -0.1, 0, 0.1 and 0.2. The filter is centered on a frame.
     """
     ramp = np.arange(-window, window + 1, dtype=dtype)
     weights = np.zeros(len(previous) + 2 * window, dtype)

@@ -248,7 +248,7 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
         size: number of frames of a full window.
 
     Raises:
-        FeatureError: the statistics count no frames.
+        FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = window[:, 0, -1]
     lacking = np.flatnonzero(counts < size)
