@@ -112,6 +112,7 @@ class BaseOptions:
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
+        """Make the subclass a frozen dataclass, and check the declarations and defaults of its options."""
         # For a class without a docstring, the dataclass decorator would make one from the signature, which takes time.
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
@@ -176,9 +177,9 @@ def make_unknown_option_error(owner: str, options: type[Any], name: str) -> Opti
 
     ``owner`` is the name of a class or function, and ``options`` is the dataclass of its options.
     """
-    known = find_nearest_option(name, get_infos(options))
-    unit = get_infos(options)[known].unit if known else ""
-    hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
+    nearest = find_nearest_option(name, get_infos(options))
+    unit = get_infos(options)[nearest].unit if nearest else ""
+    hint = f"did you mean {nearest}{f' (in {unit})' * bool(unit)}?" if nearest else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
@@ -217,8 +218,8 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
         raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {quote_value(argument)}")
     described = get_info(field)
     if not described.allows(value):
-        known = find_nearest_name(str(argument), described.choices)
-        hint = f": did you mean {known!r}?" if known else ""
+        nearest = find_nearest_name(str(argument), described.choices)
+        hint = f": did you mean {nearest!r}?" if nearest else ""
         raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
     return value
 

@@ -75,7 +75,7 @@ class Flag:
         """Parse the value ``text`` of the flag. It is None for a flag without ``=``, which sets a boolean to True.
 
         Raises:
-            OptionError: the string is not a value of the option's type.
+            OptionError: the value is missing, or is not of the option's type.
         """
         if isinstance(self.default, bool):
             if text is None or text.lower() in TRUE:
@@ -141,19 +141,15 @@ get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_m
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """Return the flag of an option.
-
-    Args:
-        flags: maps normalized names to flags.
-        name: name of the option in any of Kaldi's spellings.
+    """Return the flag of an option, whose ``name`` may have any of Kaldi's spellings. ``flags`` maps normalized names.
 
     Raises:
         UsageError: no flag has the name. The message suggests the nearest flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
-        hint = f"did you mean --{normalize(known)}?" if known else _HELP_ADVICE
+        nearest = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
+        hint = f"did you mean --{normalize(nearest)}?" if nearest else _HELP_ADVICE
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 

@@ -74,10 +74,6 @@ def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Float
 
     A frame has the values of the first path that decides it.
 
-    Args:
-        analysis: frames and paths of an utterance.
-        options: options of the tracker.
-
     Returns:
         The normalized correlation, and the pitch in Hz, (frames, 2).
     """
@@ -132,10 +128,6 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
 
     A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each chunk changes the
     path.
-
-    Args:
-        analysis: frames and paths of an utterance.
-        options: options of the tracker.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
