@@ -141,7 +141,9 @@ get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_m
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """Return the flag of an option, whose ``name`` may have any of Kaldi's spellings. ``flags`` maps normalized names.
+    """Return the flag of an option. ``name`` may have any of Kaldi's spellings.
+
+    ``flags`` maps normalized names to flags.
 
     Raises:
         UsageError: no flag has the name. The message suggests the nearest flag.
