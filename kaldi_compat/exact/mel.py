@@ -23,13 +23,13 @@ F32 = np.float32
 
 
 def convert_hertz_to_mel(frequency: Floats | np.float32) -> Floats:
-    """Convert Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
+    """Convert frequencies in Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
     mel: Floats = F32(1127) * logf(F32(1) + frequency / F32(700))
     return mel
 
 
 def convert_mel_to_hertz(mel: Floats | np.float32) -> Floats:
-    """Convert mel to Hz: the inverse of :func:`convert_hertz_to_mel`."""
+    """Convert mel to frequencies in Hz: the inverse of :func:`convert_hertz_to_mel`."""
     frequency: Floats = F32(700) * (expf(mel / F32(1127)) - F32(1))
     return frequency
 

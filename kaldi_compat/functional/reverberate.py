@@ -190,7 +190,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
 
 
 def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to a number of samples, rounded to float32 as in Kaldi; infinite on overflow."""
+    """Convert seconds to a number of samples. It is rounded to float32 as in Kaldi, and infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 

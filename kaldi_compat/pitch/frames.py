@@ -135,7 +135,7 @@ def split_into_frames(
 
 
 def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
-    """Return the value (chunks,) of the previous chunk of the same utterance; 0 for the first chunk.
+    """Return the value of the previous chunk of the same utterance for each chunk, (chunks,), or 0 for the first chunk.
 
     ``chunk_index`` is the index of each chunk in its utterance.
     """
@@ -165,7 +165,7 @@ def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the variance of ``count`` samples; NaN without samples. ``total`` is the result of :func:`add_energy`."""
+    """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is the result of :func:`add_energy`."""
     if count == 0:
         return math.nan
     mean = total[1] / count
