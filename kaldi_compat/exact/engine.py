@@ -136,7 +136,7 @@ def compute_batch_features(
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
-        Features (rows, dim). Rows ``batch.rows[u]`` to ``batch.rows[u + 1]`` belong to utterance ``u``.
+        Features (rows, dim). Rows ``batch.rows[u]`` to ``batch.rows[u + 1] - 1`` belong to utterance ``u``.
 
     Raises:
         ValueError: ``out`` has a different type or shape.

@@ -93,7 +93,7 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
     """
     root_re, root_im = compute_roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
-    im, re = _compute_complex_fft(im, re)
+    im, re = _compute_complex_fft(im, re)  # Exchanging real and imaginary parts inverts the FFT.
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
     signal[..., 0::2], signal[..., 1::2] = re * np.float32(2), im * np.float32(2)
     return signal

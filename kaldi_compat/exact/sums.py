@@ -86,7 +86,7 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
     Args:
         x: features (rows, dim).
-        bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         y: features of the same shape; None for ones, so that x * y is the sum that :func:`compute_plain_sum` returns.
             ``x`` must then have one column.
     """
@@ -172,7 +172,7 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
 
 
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
-    """Return the products (...) of a row (columns,) and vectors ``x`` (..., columns): see :func:`multiply_matrix_vector`.
+    """Return the products (...) of a row (columns,) and vectors ``x`` (..., columns), as :func:`multiply_matrix_vector`.
 
     The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
 

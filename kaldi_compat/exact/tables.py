@@ -50,7 +50,7 @@ def compute_dct(num_ceps: int, num_bins: int) -> Floats:
 
 
 def compute_lifter(num_ceps: int, scale: float) -> Floats:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` of the cepstral lifter with scale Q, (num_ceps,), or ones if Q is 0."""
+    """Return the cepstral lifter (num_ceps,): the factors ``1 + Q/2 sin(pi i / Q)`` for scale Q, or ones if Q is 0."""
     q = float(F32(scale))
     if q == 0:
         return np.ones(num_ceps, F32)

@@ -114,7 +114,7 @@ class OnlineCmvn:
 
         Args:
             features: ``(frames, dim)``, float32.
-            bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+            bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 
         Returns:

@@ -127,7 +127,7 @@ def interpolate_smoothly(
 class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
-    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
+    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
     states: Indices  # (utterances,): number of pitches.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
@@ -212,7 +212,7 @@ def interpolate_utterances(
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
-        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1]``.
+        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1] - 1``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:

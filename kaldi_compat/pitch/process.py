@@ -239,7 +239,7 @@ def process_utterances(
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
             True.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 

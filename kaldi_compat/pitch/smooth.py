@@ -121,7 +121,7 @@ def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: 
 
     Args:
         features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         options: sizes of the windows.
 
     Returns:
