@@ -319,8 +319,7 @@ def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: in
     Args:
         audio: float32 of shape (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
-        rate_in: sampling rate in Hz.
-        rate_out: sampling rate of the result in Hz.
+        rate_in, rate_out: sampling rates in Hz of the audio and of the result.
     """
     rows = audio.reshape(-1, audio.shape[-1])
     counts = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()

@@ -22,8 +22,7 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     """Append the deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_deltas`.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: order and window of the deltas.
 
     Returns:
@@ -37,8 +36,7 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
     """Append the shifted deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_shifted_deltas`.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: numbers and distances of the deltas.
 
     Returns:
@@ -67,8 +65,7 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
     For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         filters: weights of each filter. A filter without weights copies a frame.
         firsts: distance in frames from frame ``t`` to the frame of the first weight, for each filter.
 

@@ -92,8 +92,7 @@ def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: floa
     equally loud, the second channel counts as louder.
 
     Args:
-        first: features of the first channel, ``(..., frames, dim)``.
-        second: features of the second channel, of the same shape.
+        first, second: features of the first and the second channel, ``(..., frames, dim)``.
         quieter_channel_weight: weight of a frame in the quieter channel.
 
     Returns:

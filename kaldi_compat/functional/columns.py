@@ -15,8 +15,7 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     """Concatenate each frame with its neighbors in the utterance. The edge frames are repeated.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: number of neighbors on each side.
 
     Returns:
@@ -36,8 +35,7 @@ def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     """Append the vector of each utterance to all frames of the utterance, and return (frames, columns + width).
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         vectors: (utterances, width): a vector for each utterance.
     """
     columns = x.shape[1]

@@ -52,8 +52,7 @@ def min_dcf(
     their order, so the result can depend on the order of such trials.
 
     Args:
-        scores: see :func:`eer`.
-        labels: see :func:`eer`.
+        scores, labels: see :func:`eer`.
         p_target: prior probability of a target trial, between 0 and 1.
         c_miss: cost of a rejected target trial, above 0.
         c_fa: cost of an accepted nontarget trial, above 0.
@@ -147,8 +146,7 @@ def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float
     nontargets, or the highest target score if there is none.
 
     Args:
-        targets: scores of the target trials, (trials,), in ascending order.
-        nontargets: scores of the nontarget trials, (trials,), in ascending order.
+        targets, nontargets: scores of the target and the nontarget trials, both (trials,), in ascending order.
     """
     rejected = np.arange(len(targets) - 1)
     # Numbers of accepted nontargets for which both error rates are the same.
