@@ -172,7 +172,7 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
 
 
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
-    """Return products (...) of a row (columns,) and vectors ``x`` (..., columns), as :func:`multiply_matrix_vector` does.
+    """Return products (...) of a row (columns,) and vectors ``x`` (..., columns), like :func:`multiply_matrix_vector`.
 
     The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
 
