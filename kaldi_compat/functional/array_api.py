@@ -244,7 +244,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if no mode of torch reduces the precision of matrix products on ``x``, or if ONNX decides on it."""
+    """Return True if no mode of torch reduces the precision of matrix products on ``x``, or in an export to ONNX."""
     torch = get_namespace(x)
     # Float64 does not help in an ONNX graph: its runtime chooses the precision of products, and WebGPU lacks float64.
     if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
