@@ -181,11 +181,11 @@ def compute_pitch(samples: Array) -> Array:
     """Return the pitch features of Kaldi's recipes."""
     from kaldi_compat.exact.rand import KaldiRandom
     from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-    from kaldi_compat.pitch.process import process_ragged
+    from kaldi_compat.pitch.process import process_utterances
     from kaldi_compat.pitch.tracker import track_pitch
 
     track = np.asarray(track_pitch(samples.astype(np.float32), PitchOptions()), np.float32)
-    return process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())[0]
+    return process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())[0]
 
 
 def list_librosa_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:

@@ -25,7 +25,7 @@ from kaldi_compat.cli.objects import Matrix, compute_durations, list_waves, sele
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
+from kaldi_compat.exact.engine import compute_batch_features, make_batch, subtract_mean
 from kaldi_compat.exact.plan import KINDS, Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import choose_waveform_filter, resample_waveform
@@ -275,7 +275,7 @@ class ExactComputer:
         batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
         if options.dither != 0:
             batch = batch.with_seeds(noise.frame_seeds(int(batch.rows[-1])))
-        return compute(self.plan, batch), np.diff(batch.rows)
+        return compute_batch_features(self.plan, batch), np.diff(batch.rows)
 
 
 class TorchComputer:

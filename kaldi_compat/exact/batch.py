@@ -25,12 +25,12 @@ class AudioBatch:
     lengths: Integers  # (utterances,): number of samples of each utterance.
     firsts: Integers  # (utterances,): first sample of the first frame, relative to the start of the utterance.
     rows: Integers  # (utterances + 1,): first feature row of each utterance, and the total number of rows.
-    warps: npt.NDArray[np.int32]  # (utterances,): index in ``warp_factors`` of each VTLN factor.
-    warp_factors: tuple[float, ...]  # Different VTLN factors of the batch.
+    warps: npt.NDArray[np.int32]  # (utterances,): index in ``warp_factors`` of each utterance's VTLN factor.
+    warp_factors: tuple[float, ...]  # The distinct VTLN factors of the batch.
     seeds: npt.NDArray[np.int32] | None = None  # (rows,): state of ``rand_r()`` for each frame's dithering.
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
-        """Return a copy of the batch whose dithering noise starts from ``seeds`` (frames,).
+        """Return a copy of the batch with ``seeds`` (frames,), the ``rand_r()`` states of the dithering noise.
 
         Raises:
             AudioError: there are fewer seeds than frames.

@@ -20,7 +20,8 @@ KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
 @functools.lru_cache(maxsize=64)
-def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
+def _make_plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
+    """Return the C structure of a plan, with the mel filters of the VTLN factors ``warps``."""
     options, half = plan.options, plan.points // 2
     tables = native.structure("spectral_plan")(
         plan,
@@ -31,7 +32,7 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     if plan.accurate_fft:
         order = kaldi_fft.reverse_bits(plan.points)
         tables.set(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
-    elif half & (half - 1):
+    elif half & (half - 1):  # The FFT of half the points is mixed-radix if their number is not a power of two.
         factors, roots = compute_mixed_radix_tables(half)
         tables.set(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
         tables.set(order=np.arange(half))
@@ -53,10 +54,10 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     return tables
 
 
-def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
+def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
     """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in C.
 
-    The result is the same as for :func:`kaldi_compat.exact.steps.compute`. ``plan.is_in_c`` must be True.
+    The result is that of :func:`kaldi_compat.exact.steps.compute_batch_features`. ``plan.is_in_c`` must be True.
 
     Raises:
         MemoryError: the memory for a block of frames cannot be allocated.
@@ -74,7 +75,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     )
     # The variable keeps the tables alive during the call: if two threads compute the same tables, the cache keeps only
     # one of the results.
-    tables = _plan_structure(plan, batch.warp_factors)
+    tables = _make_plan_structure(plan, batch.warp_factors)
     function = native.function("spectral_features", takes_addresses=True)  # Addresses have no type: the caller checks.
     if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError(
@@ -83,12 +84,12 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
 
 
 class ChunkCall:
-    """Function that computes frames of a buffer and reuses its C structures and memory between calls."""
+    """Function that computes frames of ``plan`` from a buffer, and reuses C structures and memory between calls."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
-        self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
+        self._warp, self._tables = 1.0, _make_plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None
         self._audio = native.structure("audio_batch")(
             count=1,
@@ -100,6 +101,7 @@ class ChunkCall:
             type=1,
         )
         self._function = native.function("spectral_features", takes_addresses=True)
+        # Memory for the results of several calls, its address, and the number of its rows that are in use.
         self._frames, self._address, self._used = np.empty((0, plan.dim), np.float32), 0, 0
 
     def __reduce__(self) -> Any:
@@ -123,27 +125,27 @@ class ChunkCall:
             seeds: ``rand_r()`` state of the noise of each frame, (count,); None without dithering.
 
         Returns:
-            (count, dim).
+            Features, float32 (count, dim).
 
         Raises:
-            MemoryError: memory for a block of frames is short.
+            MemoryError: the memory for a block of frames cannot be allocated.
         """
         if count == 0:
             return self._frames[:0]
         if vtln_warp != self._warp:
-            self._warp, self._tables = vtln_warp, _plan_structure(self._plan, (float(np.float32(vtln_warp)),))
+            self._warp, self._tables = vtln_warp, _make_plan_structure(self._plan, (float(np.float32(vtln_warp)),))
         fields = self._audio.fields
         if buffer is not self._buffer:
             self._buffer = buffer
             fields.samples = get_address(buffer)
         self._length[0], self._first[0], self._rows[1] = length, first, count
         fields.seeds = None if seeds is None else get_address(seeds)
-        begin, end = self._used, self._used + count
+        begin, end = self._used, self._used + count  # Rows of the memory that receive the frames.
         if end > len(self._frames):
             self._frames = np.empty((max(count, FRAMES_AHEAD), self._plan.dim), np.float32)
             self._address, begin, end = get_address(self._frames), 0, count
         self._used = end
-        out = self._address + 4 * self._plan.dim * begin
+        out = self._address + 4 * self._plan.dim * begin  # A float has 4 bytes.
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError(
                 "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"

@@ -11,19 +11,19 @@ from kaldi_compat.exact import fft
 from kaldi_compat.exact.plan import compute_split_radix_tables
 
 
-def choose_fft_points(taps: int) -> int:
-    """Return the number of FFT points for a filter of ``taps`` samples. It determines the rounding."""
-    return max(4, 1 << (4 * taps - 1).bit_length())
+def choose_fft_points(num_taps: int) -> int:
+    """Return Kaldi's number of FFT points for a filter of ``num_taps`` samples. It determines the rounding."""
+    return max(4, 1 << (4 * num_taps - 1).bit_length())
 
 
 def _convolve_in_c(signal: Any, taps: Any) -> Any:
     """Convolve a signal (samples,) with a filter (taps,), both arrays of float32.
 
     Returns:
-        (samples + taps - 1,); NotImplemented for other signals and filters.
+        The convolution, float32 (samples + taps - 1,); or NotImplemented for arguments of a different type or shape.
 
     Raises:
-        MemoryError: memory for the blocks is short.
+        MemoryError: the memory for the blocks cannot be allocated.
     """
     if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
         return NotImplemented

@@ -40,11 +40,11 @@ def make_batch(
         plan: gives the size and the shift of the frames.
         samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
         lengths: number of samples of each utterance; None for a single utterance.
-        starts: index of each utterance's first sample; None if the utterances follow one another.
+        starts: index of each utterance's first sample; None if the utterances follow each other without gaps.
         vtln_warp: one VTLN factor, or one for each utterance.
 
     Raises:
-        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of them.
+        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of the samples.
     """
     audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
@@ -56,6 +56,7 @@ def make_batch(
     counts = count_frames(plan, sizes)
     # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is replaced by 1.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
+    # The appended 1 keeps the list of factors from being empty.
     factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
     return AudioBatch(
         samples=audio,
@@ -122,7 +123,7 @@ def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     return contiguous if contiguous.flags.aligned else contiguous.copy()
 
 
-def compute(
+def compute_batch_features(
     plan: Plan, batch: AudioBatch, seeds: Seeds | None = None, *, threads: int = 1, out: Floats | None = None
 ) -> Floats:
     """Compute the features of a batch.
@@ -130,21 +131,15 @@ def compute(
     Args:
         plan: the feature: see :func:`~kaldi_compat.exact.plan.make_plan`.
         batch: the audio: see :func:`make_batch`.
-        seeds: returns the noise states of a plan with dithering; None if the batch already contains them.
+        seeds: function from a number of frames to their noise states. None if the batch has seeds, or for no noise.
         threads: number of threads of the C library. NumPy uses one.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
-        Features (rows, dim). Rows ``batch.rows[u]`` to ``batch.rows[u + 1]`` belong to utterance ``u``.
+        Features (rows, dim). Rows ``batch.rows[u]`` to ``batch.rows[u + 1] - 1`` belong to utterance ``u``.
 
     Raises:
-        ValueError: ``out`` has another type or shape.
-
-    >>> from kaldi_compat.exact.plan import make_plan
-    >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> plan = make_plan(FbankOptions(num_mel_bins=80))
-    >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
-    (98, 80)
+        ValueError: ``out`` has a different type or shape.
     """
     rows, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:
@@ -157,14 +152,14 @@ def compute(
             f"{out.shape}: omit out, or create it with np.empty"
         )
     if threads == 1 or rows < MIN_ROWS_PER_THREAD * threads:
-        implementation.compute(plan, batch, 0, rows, out)
+        implementation.compute_batch_features(plan, batch, 0, rows, out)
         return out
     from concurrent.futures import ThreadPoolExecutor  # Its import takes as long as the other imports of a program.
 
     bounds = [rows * part // threads for part in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
         futures = [
-            pool.submit(implementation.compute, plan, batch, begin, end, out[begin:end])
+            pool.submit(implementation.compute_batch_features, plan, batch, begin, end, out[begin:end])
             for begin, end in itertools.pairwise(bounds)
         ]
         for future in futures:
@@ -192,8 +187,9 @@ def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
 
 
 def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
+    """Compute frames of a buffer in NumPy, as :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` does in C."""
     batch, out = make_chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
-    steps.compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
+    steps.compute_batch_features(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
 
 
@@ -205,14 +201,14 @@ def compute_row_features(
     seeds: Seeds | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
-    """Compute the features of the rows of an array.
+    """Compute the features of each row of audio, in one batch.
 
     Args:
         plan: the feature.
         rows: audio (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
         warps: one VTLN factor, or one for each row.
-        seeds: returns the states of the noise; None for a plan without dithering.
+        seeds: function from a number of frames to their noise states; None without dithering.
         threads: number of threads of the C library.
 
     Returns:
@@ -224,17 +220,17 @@ def compute_row_features(
     if not leading and lengths is None and isinstance(warps, float):
         # Kaldi makes no filters for an utterance without frames, so its VTLN factor may be invalid and is not used.
         batch = make_chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
-        return compute(plan, batch, seeds, threads=threads), None
+        return compute_batch_features(plan, batch, seeds, threads=threads), None
     count = math.prod(leading)
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
     batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
-    features = compute(plan, batch, seeds, threads=threads)
+    features = compute_batch_features(plan, batch, seeds, threads=threads)
     if lengths is None:
         return features.reshape(*leading, max_frames, plan.dim), None
     counts = np.diff(batch.rows)
     padded = np.zeros((count, max_frames, plan.dim), np.float32)
-    for row, first, frames in zip(padded, batch.rows, counts, strict=False):
-        row[:frames] = features[first : first + frames]
+    for row, first, frame_count in zip(padded, batch.rows, counts, strict=False):
+        row[:frame_count] = features[first : first + frame_count]
     return padded.reshape(*leading, max_frames, plan.dim), counts.reshape(leading)
 
 
@@ -247,24 +243,20 @@ def compute_list_features(
         plan: tables and constants of the feature.
         utterances: samples (T,) of each utterance.
         warps: VTLN factor of each utterance.
-        seeds: returns the noise states of frames; None for a plan without dithering.
+        seeds: function from a number of frames to their noise states; None without dithering.
         threads: maximum number of threads.
 
     Returns:
-        (frames, dim) for each utterance.
+        Features (frames, dim) of each utterance.
     """
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
     batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)
-    features = compute(plan, batch, seeds, threads=threads)
+    features = compute_batch_features(plan, batch, seeds, threads=threads)
     return [features[begin:end] for begin, end in itertools.pairwise(batch.rows)]
 
 
 def subtract_mean(features: Floats) -> Floats:
-    """Subtract the mean of each column of features (frames, dim), rounded as by Kaldi's ``--subtract-mean``.
-
-    >>> subtract_mean(np.array([[1.0], [3.0]], np.float32)).tolist()
-    [[-1.0], [1.0]]
-    """
+    """Subtract the mean of each column of features (frames, dim), rounded as by Kaldi's ``--subtract-mean``."""
     if not len(features):
         return features
     centered: Floats = features - sum_columns(features) * np.float32(1.0 / len(features))

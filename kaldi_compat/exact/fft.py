@@ -22,9 +22,9 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
 def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of a real signal ``(..., n)`` with even ``n``; return real and imaginary parts ``(..., n / 2)``.
+    """Compute the FFT of a real signal ``(..., n)``, where ``n`` is even, with Kaldi's rounding.
 
-    The imaginary part of bin 0 holds bin ``n / 2``. Both bins are real.
+    Returns real and imaginary parts ``(..., n / 2)``. The imaginary part of bin 0 holds bin ``n / 2``, which is real.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
@@ -57,31 +57,31 @@ def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     """Compute the FFT of real ``(..., n)`` in double precision, for a power of two ``n``.
 
-    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. The transforms of even and odd samples are combined,
-    from transforms of one sample up to all of them.
+    Returns real and imaginary parts, both ``(..., n / 2 + 1)``. Each step combines the transforms of even and odd
+    samples, from transforms of one sample up to the transform of all samples.
     """
     n = signal.shape[-1]
     # The axis of the samples comes first, so that each step computes all frames together.
     re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
-    im, frames = np.zeros_like(re), re.shape[1:]
-    parts = [x.reshape(-1, *(1 for _ in frames)) for x in compute_directions(n)]
+    im, frame_shape = np.zeros_like(re), re.shape[1:]
+    directions = [x.reshape(-1, *(1 for _ in frame_shape)) for x in compute_directions(n)]
     size = 1
     while size < n:
-        cosine, sine = (x[:: n // (2 * size)] for x in parts)
-        pairs = (n // (2 * size), 2, size, *frames)
-        re, im = re.reshape(pairs), im.reshape(pairs)
+        cosine, sine = (x[:: n // (2 * size)] for x in directions)
+        pair_shape = (n // (2 * size), 2, size, *frame_shape)
+        re, im = re.reshape(pair_shape), im.reshape(pair_shape)
         even_re, odd_re, even_im, odd_im = re[:, 0], re[:, 1], im[:, 0], im[:, 1]
-        turned_re, turned_im = odd_re * cosine + odd_im * sine, odd_im * cosine - odd_re * sine
-        re = np.stack((even_re + turned_re, even_re - turned_re), 1)
-        im = np.stack((even_im + turned_im, even_im - turned_im), 1)
+        rotated_re, rotated_im = odd_re * cosine + odd_im * sine, odd_im * cosine - odd_re * sine
+        re = np.stack((even_re + rotated_re, even_re - rotated_re), 1)
+        im = np.stack((even_im + rotated_im, even_im - rotated_im), 1)
         size *= 2
-    re, im = (np.moveaxis(x.reshape(n, *frames)[: n // 2 + 1], 0, -1) for x in (re, im))
+    re, im = (np.moveaxis(x.reshape(n, *frame_shape)[: n // 2 + 1], 0, -1) for x in (re, im))
     return re, im
 
 
 @lru_cache(maxsize=8)
 def compute_directions(n: int) -> tuple[Doubles, Doubles]:
-    """Return cosines and sines of ``2 pi k / n`` for ``k`` below ``n / 2``."""
+    """Return the cosines and the sines of ``2 pi k / n`` for ``k`` from 0 to ``n // 2 - 1``, both (n // 2,)."""
     angles = [2.0 * math.pi * k / n for k in range(n // 2)]
     return np.array(list(map(math.cos, angles))), np.array(list(map(math.sin, angles)))
 
@@ -93,7 +93,7 @@ def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
     """
     root_re, root_im = compute_roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
-    im, re = _compute_complex_fft(im, re)
+    im, re = _compute_complex_fft(im, re)  # Exchanging real and imaginary parts inverts the FFT.
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
     signal[..., 0::2], signal[..., 1::2] = re * np.float32(2), im * np.float32(2)
     return signal
@@ -133,7 +133,10 @@ def _separate_even_and_odd(
 
 @lru_cache(maxsize=4)
 def compute_roots(n: int) -> tuple[Floats, Floats]:
-    """Return ``exp(-2 pi i k / n)`` for ``k = 1 .. n / 4``: rounded products of the previous root and the first."""
+    """Return real and imaginary parts (n // 4,) of ``exp(-2 pi i k / n)`` for ``k`` from 1 to ``n // 4``.
+
+    As in Kaldi, each root is the rounded product of the previous root and the first root.
+    """
     return _compute_powers(_compute_root(n), n // 4)
 
 
@@ -146,6 +149,7 @@ def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
     """
     n, shape = re.shape[-1], re.shape
     re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
+    # Maps the size of blocks to the index of the first point of each block.
     starts = {1 << k: np.zeros(int(n == 1 << k), np.intp) for k in range(n.bit_length())}
     for size in sorted(starts, reverse=True)[:-1]:
         half, quarter, begin = size // 2, size // 4, starts[size]
@@ -169,20 +173,23 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     """Multiply blocks ``(blocks, n, rows)`` by ``exp(-2 pi i step n / size)``, with three products instead of four."""
     cosine, minus_sum, difference = (x[:, None] for x in compute_twiddles(size, step))
     common = cosine * (re + im)
-    turned_re, turned_im = difference * im + common, minus_sum * re + common
-    turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
+    rotated_re, rotated_im = difference * im + common, minus_sum * re + common
+    rotated_re[:, 0], rotated_im[:, 0] = re[:, 0], im[:, 0]
     if size >= 8:  # Kaldi rotates by an eighth of a turn with a product with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
-            turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
+            rotated_re[:, size // 8], rotated_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
         else:
-            turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (y - x), -SQRT_HALF * (x + y)
-    return turned_re, turned_im
+            rotated_re[:, size // 8], rotated_im[:, size // 8] = SQRT_HALF * (y - x), -SQRT_HALF * (x + y)
+    return rotated_re, rotated_im
 
 
 @lru_cache(maxsize=64)
 def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
-    """Return multipliers ``(size / 4,)`` for ``exp(-2 pi i step n / size)``: c, -(s + c), s - c of cosine and sine."""
+    """Return the multipliers c, -(s + c) and s - c, each (size / 4,), for the products of :func:`_rotate_blocks`.
+
+    c and s are the cosine and the sine of the angles ``2 pi step n / size`` for ``n`` from 0 to ``size / 4 - 1``.
+    """
     angle = (step * np.arange(size // 4) * (2.0 * np.pi) / size).astype(np.float32)
     sine, cosine = sinf(angle), cosf(angle)
     return cosine, -(sine + cosine), sine - cosine
@@ -198,35 +205,31 @@ def reverse_bits(n: int) -> Indices:
 
 
 def _compute_root(n: int) -> tuple[Any, Any]:
-    """Return ``exp(-2 pi i / n)``."""
+    """Return the real and the imaginary part of ``exp(-2 pi i / n)`` in float32."""
     angle = np.float32(-2.0 * np.pi / n)
     return cosf(angle), sinf(angle)
 
 
-def _multiply(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _multiply_complex(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
-    """Return the powers 1 to ``count`` of a root: rounded products of the previous power and the root."""
+    """Return the powers 1 to ``count`` of a root, (count,): rounded products of the previous power and the root."""
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
-        powers.append(_multiply(powers[-1], root))
+        powers.append(_multiply_complex(powers[-1], root))
     return np.array([re for re, _ in powers[1:]], np.float32), np.array([im for _, im in powers[1:]], np.float32)
 
 
 def factor_into_primes(n: int) -> tuple[int, ...]:
-    """Return the prime factors of ``n`` in ascending order.
-
-    >>> factor_into_primes(200)
-    (2, 2, 2, 5, 5)
-    """
+    """Return the prime factors of ``n`` in ascending order: (2, 2, 3) for 12, and () for 1."""
     p = next((p for p in range(2, n + 1) if n % p == 0), None)
     return () if p is None else (p, *factor_into_primes(n // p))
 
 
 def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Compute the complex FFT ``(..., n)``, where ``n`` is the product of the factors."""
+    """Compute the complex FFT of ``(..., n)`` by decimation in time, where ``n`` is the product of ``factors``."""
     if not factors:
         return re, im
     radix = factors[0]
@@ -240,7 +243,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
         x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
         total_re = total_re + (x * cosine - y * sine)
         total_im = total_im + (x * sine + y * cosine)
-        power = _multiply(power, base)
+        power = _multiply_complex(power, base)
     return total_re.reshape(shape), total_im.reshape(shape)
 
 
@@ -254,5 +257,5 @@ def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):
-        outputs.append(_multiply(outputs[-1], _compute_root(radix)))
+        outputs.append(_multiply_complex(outputs[-1], _compute_root(radix)))
     return np.stack([re for re, _ in outputs]), np.stack([im for _, im in outputs])

@@ -53,74 +53,58 @@ LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 
 
 def expf(x: npt.ArrayLike) -> Floats:
-    """Return the exponential of float32 numbers.
-
-    >>> expf([0.0, 1.0])
-    array([1.       , 2.7182817], dtype=float32)
-    """
+    """Return the exponential of each float32 number of an array of any shape."""
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
         # Clipping keeps the number of steps small enough for an integer where the result is 0 or infinity.
         steps = STEPS_PER_E * np.clip(np.nan_to_num(x), 2 * EXP_UNDERFLOW, 2 * EXP_OVERFLOW).astype(np.float64)
-        whole = np.rint(steps)
-        r = steps - whole
-        scale = np.ldexp(EXP_TABLE[whole.astype(np.int64) % EXP_STEPS], (whole // EXP_STEPS).astype(np.int32))
+        nearest = np.rint(steps)
+        r = steps - nearest
+        scale = np.ldexp(EXP_TABLE[nearest.astype(np.int64) % EXP_STEPS], (nearest // EXP_STEPS).astype(np.int32))
         c0, c1, c2 = EXP_POLYNOMIAL
         y = ((c0 * r + c1) * (r * r) + (c2 * r + 1)) * scale
-        inside = np.where(x > EXP_OVERFLOW, np.inf, np.where(x < EXP_UNDERFLOW, 0.0, y))
-        result: Floats = np.where(np.isnan(x), x, inside).astype(np.float32)
+        exponential = np.where(x > EXP_OVERFLOW, np.inf, np.where(x < EXP_UNDERFLOW, 0.0, y))
+        result: Floats = np.where(np.isnan(x), x, exponential).astype(np.float32)
     return result
 
 
 def logf(x: npt.ArrayLike) -> Floats:
-    """Return the natural logarithm of float32 numbers.
-
-    >>> logf([1.0, 2.0])
-    array([0.       , 0.6931472], dtype=float32)
-    """
+    """Return the natural logarithm of each float32 number of an array of any shape."""
     x = np.asarray(x, np.float32)
     with np.errstate(all="ignore"):
         bits: npt.NDArray[np.int32] = x.view(np.int32)
-        normal = (x >= np.finfo(np.float32).tiny) & (x < np.inf)
-        all_normal = bool(normal.all())
-        if not all_normal:
-            subnormal = np.abs(x) < np.finfo(np.float32).tiny
-            bits = np.where(subnormal, x * np.float32(2**23), x).view(np.int32)
-            bits = (bits - np.where(subnormal, 23 << 23, 0)).astype(np.int32)
-        above = bits - np.int32(LOG_OFFSET)
-        row = (above >> LOG_STEP_BITS) & 15
-        exponent = above >> 23
+        is_normal = (x >= np.finfo(np.float32).tiny) & (x < np.inf)
+        is_all_normal = bool(is_normal.all())
+        if not is_all_normal:
+            is_subnormal = np.abs(x) < np.finfo(np.float32).tiny
+            bits = np.where(is_subnormal, x * np.float32(2**23), x).view(np.int32)
+            bits = (bits - np.where(is_subnormal, 23 << 23, 0)).astype(np.int32)
+        offset_bits = bits - np.int32(LOG_OFFSET)
+        row = (offset_bits >> LOG_STEP_BITS) & 15
+        exponent = offset_bits >> 23
         z = (bits - (exponent << 23)).astype(np.int32, copy=False).view(np.float32).astype(np.float64)
         r = z * LOG_INVERSE[row] - 1
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
         y = (a0 * (r * r) + (a1 * r + a2)) * (r * r) + (y0 + r)
-        if not all_normal:  # NumPy handles zero, negative numbers, infinity and NaN.
+        if not is_all_normal:  # NumPy handles zero, negative numbers, infinity and NaN.
             y = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64)))
         result: Floats = y.astype(np.float32)
     return result
 
 
 def sinf(x: npt.ArrayLike) -> Floats:
-    """Return the sine of float32 numbers up to a few turns.
-
-    >>> sinf([0.0, 0.5])
-    array([0.        , 0.47942555], dtype=float32)
-    """
+    """Return the sine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
     return sincosf(x)[0]
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
-    """Return the cosine of float32 numbers up to a few turns.
-
-    >>> cosf([0.0, 0.5])
-    array([1.        , 0.87758255], dtype=float32)
-    """
+    """Return the cosine of float32 angles in radians, of any shape. The angles may be up to a few turns."""
     return sincosf(x)[1]
 
 
 def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the sine and the cosine of float32 numbers up to a few turns."""
+    """Return the sine and the cosine of float32 angles in radians. The angles may be up to a few turns."""
     x = np.asarray(angle, np.float32).astype(np.float64)
     quarters = np.rint(x * (2.0 / np.pi))
     x = x - quarters * (np.pi / 2.0)
@@ -129,8 +113,8 @@ def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
     x4 = x2 * x2
     sine = ((x + x * x2 * SINE[1]) + x * x4 * (SINE[2] + x2 * SINE[3])).astype(np.float32)
     cosine = (((1.0 + x2 * COSINE[1]) + x4 * COSINE[2]) + x2 * x4 * (COSINE[3] + x2 * COSINE[4])).astype(np.float32)
-    swapped = (quadrant & 1).astype(bool)
+    is_swapped = (quadrant & 1).astype(bool)
     return (
-        np.where(swapped, cosine, sine) * (1 - (quadrant & 2)).astype(np.float32),
-        np.where(swapped, sine, cosine) * (1 - ((quadrant + 1) & 2)).astype(np.float32),
+        np.where(is_swapped, cosine, sine) * (1 - (quadrant & 2)).astype(np.float32),
+        np.where(is_swapped, sine, cosine) * (1 - ((quadrant + 1) & 2)).astype(np.float32),
     )

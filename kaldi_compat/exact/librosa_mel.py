@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
+from kaldi_compat.exact.mel import convert_hertz_to_mel, convert_mel_to_hertz
 from kaldi_compat.options.base import require
 
 F32 = np.float32
@@ -16,18 +16,14 @@ KNEE = 15.0  # Position in mel of 1 kHz, up to which Slaney's scale is linear. I
 STEP = math.log(6.4) / 27.0  # Logarithm of the ratio of two frequencies above 1 kHz that are 1 mel apart.
 
 
-def slaney_mel(hertz: npt.ArrayLike) -> Floats:
-    """Convert frequencies in Hz to mel on Slaney's scale. The result has the shape of ``hertz``.
-
-    >>> float(slaney_mel(1000.0))
-    15.0
-    """
+def convert_hertz_to_slaney_mel(hertz: npt.ArrayLike) -> Floats:
+    """Convert frequencies in Hz to mel on Slaney's scale. The result has the shape of ``hertz``."""
     hertz = np.asarray(hertz, np.float64)
     return np.where(hertz <= 1000, 3 * hertz / 200, KNEE + np.log(np.maximum(hertz, 1) / 1000) / STEP).astype(F32)
 
 
-def slaney_hertz(mel: npt.ArrayLike) -> Floats:
-    """Convert mel on Slaney's scale to Hz: the inverse of :func:`slaney_mel`."""
+def convert_slaney_mel_to_hertz(mel: npt.ArrayLike) -> Floats:
+    """Convert mel on Slaney's scale to Hz: the inverse of :func:`convert_hertz_to_slaney_mel`."""
     mel = np.asarray(mel, np.float64)
     return np.where(mel <= KNEE, 200 * mel / 3, 1000 * np.exp((mel - KNEE) * STEP)).astype(F32)
 
@@ -43,26 +39,24 @@ def compute_librosa_filters(
     norm: str = "slaney",
     floor_to_int_bin: bool = False,
 ) -> Floats:
-    """Return librosa's triangular filters on a power spectrum.
+    """Return librosa's triangular mel filters for a power spectrum (librosa: ``filters.mel``).
 
     Args:
         num_bins: number of filters.
-        points: points of the FFT.
+        points: number of FFT points.
         sample_frequency: sampling rate in Hz.
         low_freq, high_freq: edges in Hz; a ``high_freq`` of zero or less is an offset from the Nyquist frequency.
         slaney_scale: True for Slaney's mel scale, False for HTK's.
         norm: "slaney" for filters of equal area, "" for filters of equal height.
-        floor_to_int_bin: True rounds the edges of filters down to bins of an FFT with one more point, as in
-            python_speech_features.
+        floor_to_int_bin: True to round the edges of filters down to bins of an FFT with one more point, as
+            python_speech_features does.
 
     Returns:
-        float32 (points // 2 + 1, num_bins).
+        Weights, float32 (points // 2 + 1, num_bins).
 
     Raises:
-        OptionError: edges out of order, fewer than 3 filters, a filter without an FFT bin, or an unknown norm.
-
-    >>> compute_librosa_filters(80, 400, 16000.0).shape
-    (201, 80)
+        OptionError: the edges are out of order, there are fewer than 3 filters, a filter contains no FFT bin, or the
+            norm is unknown.
     """
     nyquist = 0.5 * sample_frequency
     top = high_freq if high_freq > 0 else nyquist + high_freq
@@ -73,7 +67,11 @@ def compute_librosa_filters(
         f"frequency of {nyquist:g} Hz",
     )
     require(norm in ("", "slaney"), f"norm must be 'slaney' or '', not {norm!r}")
-    to_mel, to_hertz = (slaney_mel, slaney_hertz) if slaney_scale else (mel_scale, inverse_mel_scale)
+    to_mel, to_hertz = (
+        (convert_hertz_to_slaney_mel, convert_slaney_mel_to_hertz)
+        if slaney_scale
+        else (convert_hertz_to_mel, convert_mel_to_hertz)
+    )
     first, last = to_mel(F32(low_freq)), to_mel(F32(top))
     edges = to_hertz(first + np.arange(num_bins + 2, dtype=F32) * ((last - first) / F32(num_bins + 1)))
     bins = np.arange(points // 2 + 1, dtype=F32)[:, None]
@@ -82,9 +80,9 @@ def compute_librosa_filters(
     else:
         bins = bins * F32(sample_frequency / points)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    inside = (bins > left) & (bins < right)
+    is_inside = (bins > left) & (bins < right)
     require(
-        bool(inside.any(0).all()),
+        bool(is_inside.any(0).all()),
         f"num_bins={num_bins} from {low_freq:g} to {top:g} Hz is too many for {points} FFT points: use fewer bins "
         "(at least 3), a wider band or a longer FFT",
     )
@@ -92,4 +90,4 @@ def compute_librosa_filters(
         weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
         if norm:
             weights *= 2 / (right - left)
-    return np.where(inside, weights, 0).astype(F32)
+    return np.where(is_inside, weights, 0).astype(F32)

@@ -22,14 +22,14 @@ logger = Logger("kaldi_compat")
 F32 = np.float32
 
 
-def mel_scale(frequency: Floats | np.float32) -> Floats:
-    """Convert Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
+def convert_hertz_to_mel(frequency: Floats | np.float32) -> Floats:
+    """Convert frequencies in Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
     mel: Floats = F32(1127) * logf(F32(1) + frequency / F32(700))
     return mel
 
 
-def inverse_mel_scale(mel: Floats | np.float32) -> Floats:
-    """Convert mel to Hz: the inverse of :func:`mel_scale`."""
+def convert_mel_to_hertz(mel: Floats | np.float32) -> Floats:
+    """Convert mel to frequencies in Hz: the inverse of :func:`convert_hertz_to_mel`."""
     frequency: Floats = F32(700) * (expf(mel / F32(1127)) - F32(1))
     return frequency
 
@@ -45,7 +45,10 @@ class MelBanks:
 
 @dataclass(frozen=True)
 class VtlnWarp:
-    """Kaldi's piecewise linear frequency warp, in Hz: identity at low and high, ``f / factor`` between the cutoffs."""
+    """Kaldi's piecewise linear warp of frequencies in Hz.
+
+    The frequency ``f`` becomes ``f / factor`` between the two inflection points. ``low`` and ``high`` stay unchanged.
+    """
 
     low: np.float32
     high: np.float32
@@ -54,7 +57,11 @@ class VtlnWarp:
     factor: np.float32
 
     def __call__(self, frequency: Floats) -> Floats:
-        """Warp frequencies in Hz from ``low`` to ``high`` (VtlnWarpFreq). Raise OptionError for too large a warp."""
+        """Warp frequencies in Hz (Kaldi: VtlnWarpFreq). Frequencies outside of ``low`` to ``high`` stay unchanged.
+
+        Raises:
+            OptionError: an inflection point is outside of ``low`` to ``high``.
+        """
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
         require(
@@ -74,6 +81,7 @@ class VtlnWarp:
 
 
 def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
+    """Return the warp by ``factor`` of filters from ``low`` to ``high`` Hz. Raise OptionError for an invalid warp."""
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)
     upper = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
@@ -87,10 +95,11 @@ def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float3
 
 
 def _log_bins(weights: Floats) -> None:
+    """Log each mel bin's first FFT bin and weights, in Kaldi's format. ``weights`` are (fft_bins, num_mel_bins)."""
     for index, column in enumerate(weights.T):
-        inside = np.flatnonzero(column)
-        values = " ".join(f"{weight:g}" for weight in column[inside])
-        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, inside[0] if len(inside) else -1, values)
+        used = np.flatnonzero(column)
+        values = " ".join(f"{weight:g}" for weight in column[used])
+        logger.info("bin %d, offset = %d, vec =  [ %s ]", index, used[0] if len(used) else -1, values)
 
 
 def count_fft_points(options: FrameOptions) -> int:
@@ -116,10 +125,6 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     Raises:
         OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),
             the FFT has an odd number of points, or the VTLN factor or cutoffs are invalid. Kaldi refuses these options.
-
-    >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
-    (257, 80)
     """
     points, num_bins = count_fft_points(options), options.num_mel_bins
     nyquist = F32(0.5) * F32(options.sample_frequency)
@@ -130,24 +135,24 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
         f"low_freq={low:g} and high_freq={high:g} Hz must lie, in this order, between 0 and the Nyquist frequency of "
         f"{nyquist:g} Hz",
     )
-    mel_low, mel_high = mel_scale(low), mel_scale(high)
+    mel_low, mel_high = convert_hertz_to_mel(low), convert_hertz_to_mel(high)
     delta = (mel_high - mel_low) / F32(num_bins + 1)
     edges = (mel_low + np.arange(num_bins + 2, dtype=F32) * delta).astype(F32)
     factor = F32(vtln_warp)
     if factor != 1:
-        edges = mel_scale(_make_vtln_warp(options, low, high, factor)(inverse_mel_scale(edges)))
+        edges = convert_hertz_to_mel(_make_vtln_warp(options, low, high, factor)(convert_mel_to_hertz(edges)))
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    mel = mel_scale(F32(options.sample_frequency) / F32(points) * np.arange(points // 2, dtype=F32))[:, None]
-    inside = (mel > left) & (mel < right)
+    mel = convert_hertz_to_mel(F32(options.sample_frequency) / F32(points) * np.arange(points // 2, dtype=F32))[:, None]
+    is_inside = (mel > left) & (mel < right)
     weights = np.where(mel <= center, (mel - left) / (center - left), (right - mel) / (right - center))
-    empty = np.flatnonzero(~inside.any(0))
+    empty = np.flatnonzero(~is_inside.any(0))
     if len(empty) and not options.allow_empty_bins:
         raise OptionError(
             f"num_mel_bins={num_bins} from {low:g} to {high:g} Hz is too many for {points} FFT points: mel bin "
             f"{empty[0]} holds no bin of the FFT; use fewer mel bins (at least 3), a wider band or longer frames, or "
             "pass allow_empty_bins=True, as torchaudio does"
         )
-    weights = np.concatenate((np.where(inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
+    weights = np.concatenate((np.where(is_inside, weights, 0), np.zeros((1, num_bins)))).astype(F32)
     if options.debug_mel:
         _log_bins(weights)
-    return MelBanks(weights, inverse_mel_scale(center))
+    return MelBanks(weights, convert_mel_to_hertz(center))

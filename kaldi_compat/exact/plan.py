@@ -92,7 +92,7 @@ class Plan:
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def compute_mel_table(self, vtln_warp: float) -> MelTable:
-        """Return the mel filters for a VTLN factor."""
+        """Return the mel filters for a VTLN factor. A plan with :attr:`mel` returns these filters for any factor."""
         return self.mel or compute_mel_table(self.options, vtln_warp)
 
 
@@ -123,14 +123,15 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
     energy_floor = F32(options.energy_floor)  # type: ignore[attr-defined]
     matrix = lifter = None
     if isinstance(options, MfccOptions):
-        matrix = tables.dct(options.num_ceps, options.num_mel_bins)
-        lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
+        matrix = tables.compute_dct(options.num_ceps, options.num_mel_bins)
+        lifter = tables.compute_lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, PlpOptions):
         matrix = tables.compute_inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
-        lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
+        lifter = tables.compute_lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
         compute_mel_table(options, 1.0)  # Raises an error for invalid mel options now, not when audio arrives.
-    shared = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
+    plan_names = {field.name for field in dataclasses.fields(Plan)}
+    shared_names = plan_names & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
         options=options,
@@ -144,17 +145,13 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix=matrix,
         lifter=lifter,
         accurate_fft=accurate_fft,
-        **{name: getattr(options, name) for name in shared},
+        **{name: getattr(options, name) for name in shared_names},
     )
 
 
 @functools.lru_cache(maxsize=256)
 def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
-    """Return the mel filters of a feature as a table.
-
-    Args:
-        options: options of the mel filters and of the frames.
-        vtln_warp: VTLN factor; 1 for no warp.
+    """Return the mel filters of a feature for a VTLN factor, as a table. The factor 1 means no warp.
 
     Raises:
         OptionError: see :func:`kaldi_compat.exact.mel.compute_mel_banks`.
@@ -170,10 +167,10 @@ def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
         weights: weights of the filters, float32 (fft_bins, num_mel_bins).
         loudness: factors on the mel energies, (num_mel_bins,).
     """
-    used = weights != 0
-    first = used.argmax(0)
+    is_nonzero = weights != 0
+    first = is_nonzero.argmax(0)
     # A filter whose weights are all zero gets one weight of zero, so that no filter is empty.
-    end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)
+    end = np.where(is_nonzero.any(0), len(weights) - is_nonzero[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
     bounds = list(zip(first.tolist(), end.tolist(), strict=True))
     parts = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
@@ -194,9 +191,10 @@ def compute_split_radix_tables(log_points: int) -> list[Floats]:
 
 
 def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
-    """Return the prime factors of ``n``, and the roots of unity of all steps, real and imaginary parts (rows, 2).
+    """Return the prime factors of ``n``, and the roots of unity of all steps of a mixed-radix FFT with ``n`` points.
 
-    The first step has ``n`` rows, and each further step has ``n`` divided by the factors of the steps before.
+    The roots are real and imaginary parts, (rows, 2). The first step has ``n`` rows, and each further step has ``n``
+    divided by the factors of the steps before.
     """
     factors = kaldi_fft.factor_into_primes(n)
     steps = [np.empty((0, 2), F32)]

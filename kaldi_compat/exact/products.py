@@ -28,6 +28,7 @@ _MAX_SMALL_TAIL = 8
 def _multiply_in_c(
     a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
+    """Compute :func:`_multiply_ragged` in C."""
     depth, width = b.shape[1:]
     columns = _pad_to_lanes(b)
     out = np.empty((len(a), width), np.float32)
@@ -46,7 +47,7 @@ def _multiply_in_c(
 def _multiply_ragged(
     a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Multiply matrices that are rows of ``a`` by the matrices ``b``, and return (rows, n).
+    """Multiply each of several matrices, which are rows of ``a``, by its matrix in ``b``, and return (rows, n).
 
     Args:
         a: (rows, depth).
@@ -78,13 +79,10 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
             is one matrix. The number of rows decides the order of a matrix's sums.
 
     Returns:
-        (rows, n).
+        The product (rows, n).
 
     Raises:
         ValueError: the shapes or the bounds do not match.
-
-    >>> multiply_by_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
-    array([[11., 17.]], dtype=float32)
     """
     if bounds is None:
         bounds = np.array([0, len(a)])
@@ -106,7 +104,7 @@ def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None
         onto: (rows,): numbers to which each product is added; None for zeros.
 
     Returns:
-        (n, rows).
+        The products (n, rows).
 
     Raises:
         ValueError: the shapes do not match.
@@ -129,13 +127,10 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
         b: (..., depth, n).
 
     Returns:
-        (..., rows, n).
+        The products (..., rows, n).
 
     Raises:
         ValueError: the shapes do not match.
-
-    >>> multiply_matrices(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
-    array([[11., 17.]], dtype=float32)
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
@@ -151,11 +146,7 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
-    """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, even NaN.
-
-    >>> scale_vector(np.array([-1.0, np.nan], np.float32), 0.0)
-    array([0., 0.], dtype=float32)
-    """
+    """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, even NaN."""
     return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
 
 
@@ -167,7 +158,10 @@ def _pad_to_lanes(b: Floats) -> Floats:
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
-    """Return ``a @ b``. Add up to ``max_terms`` terms in order to a panel, and then add the panels."""
+    """Return ``a @ b`` of (rows, depth) and (depth, n) as a sum of panels.
+
+    A panel is the sum of up to ``max_terms`` consecutive terms of a result, added in order.
+    """
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0
@@ -182,14 +176,18 @@ def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
 
 
 def _count_panel_terms(remaining: int, max_terms: int) -> int:
-    """Return the number of terms in the next panel."""
+    """Return the number of terms in the next panel. OpenBLAS splits the last terms into two panels of similar size."""
     if remaining >= 2 * max_terms:
         return max_terms
     return -(-(remaining // 2) // 16) * 16 if remaining > max_terms else remaining
 
 
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b``. Add every 16th term to one of 16 sums, and then add the sums as a tree."""
+    """Return ``a @ b`` of (rows, depth) and (depth, n). Term ``k`` is added to sum ``k % 16`` of each result.
+
+    The 16 sums are then added as a tree, neighbors first. In the corner of the last rows and the last columns, the sums
+    of the first half and the second half are added first.
+    """
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
     for start in range(0, depth, 16):

@@ -29,7 +29,7 @@ _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 
 @functools.cache
-def _block_matrix() -> npt.NDArray[np.uint32]:
+def _make_block_matrix() -> npt.NDArray[np.uint32]:
     """Return the matrix (_BLOCK, 31) that maps the last 31 numbers of ``rand()`` to the next ``_BLOCK`` numbers.
 
     The recurrence is linear modulo 2^32, so the unit vectors give its matrix.
@@ -83,12 +83,7 @@ def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.ND
 
 
 def make_generator_error(generator: Any, example: str) -> OptionError:
-    """Return the error for a source of noise that has a wrong type.
-
-    Args:
-        generator: the source of noise that the user passed.
-        example: expression for a valid generator, which the error shows.
-    """
+    """Return the error for a source of noise of a wrong type. It shows ``example``, an expression for a valid one."""
     return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
@@ -98,6 +93,7 @@ class KaldiRandom:
     Args:
         seed: argument of ``srand()``. Programs that do not call it, such as Kaldi's, have seed 1.
 
+    >>> from kaldi_compat import KaldiRandom
     >>> KaldiRandom().draws(3)
     array([1804289383,  846930886, 1681692777], dtype=int32)
     """
@@ -118,7 +114,7 @@ class KaldiRandom:
         blocks = [self._ready]
         missing = count - len(self._ready)
         while missing > 0:
-            words = _block_matrix() @ self._state
+            words = _make_block_matrix() @ self._state
             self._state = words[-_LAG:]
             blocks.append((words >> np.uint32(1)).astype(np.int32))
             missing -= _BLOCK
@@ -178,29 +174,25 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
         pairs: number of pairs to draw from each state.
 
     Returns:
-        The radii and the angles of the pairs, both (n, pairs).
+        The radii and the angles (in radians) of the pairs, both (n, pairs).
     """
     factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # Six states for each pair, (6, n, pairs), modulo 2**32.
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
-    first, second = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
-    return np.sqrt(np.float32(-2) * logf(first)), (2 * np.pi * second.astype(np.float64)).astype(np.float32)
+    uniform_radius, turn = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+    return np.sqrt(np.float32(-2) * logf(uniform_radius)), (2 * np.pi * turn.astype(np.float64)).astype(np.float32)
 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Return multipliers and increments (2, pairs) from a seed of ``rand_r()`` to the state before each pair of draws.
-
-    >>> compute_rand_r_starts(2)[:, 0]
-    array([1, 0], dtype=int32)
-    """
+    """Return multipliers and increments (2, pairs) from a ``rand_r()`` seed to the state before each pair of draws."""
     powers, sums = _compute_congruence(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)
 
 
 def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return multipliers and increments that lead from a state to the next ``count`` states: two arrays (count,)."""
+    """Return multipliers and increments from a state of ``rand_r()`` to the next ``count`` states: two (count,)."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

@@ -55,7 +55,7 @@ class Filters:
         )
 
     def allocate_memory(self) -> npt.NDArray[np.uint8]:
-        """Return memory for the C library to work in."""
+        """Return working memory for the C library: a vector for each tap of the longest filter, and one more."""
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 
@@ -81,9 +81,12 @@ def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zero
 
 
 def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
-    """Return the low-pass filter at a time in seconds. Sinc, window and their product are rounded to float32."""
-    inside = abs(time) < num_zeros / (2.0 * cutoff)
-    window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if inside else 0.0)
+    """Return the value at ``time`` (in seconds) of a low-pass filter: a sinc under a Hanning window.
+
+    Sinc, window and their product are rounded to float32. For ``cutoff`` and ``num_zeros``, see :func:`check_rates`.
+    """
+    is_inside = abs(time) < num_zeros / (2.0 * cutoff)
+    window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if is_inside else 0.0)
     sinc: np.float32 = F32(math.sin(2 * math.pi * cutoff * time) / (math.pi * time) if time else 2 * cutoff)
     product: np.float32 = sinc * window
     return product
@@ -102,7 +105,7 @@ class PeriodFilters:
 
     @classmethod
     def from_filters(cls, filters: Filters) -> PeriodFilters:
-        """Return the filters as NumPy tables."""
+        """Convert filters to NumPy tables, whose weights end with zeros in filters that are not the longest."""
         taps = max(map(len, filters.weights))
         starts = np.array(filters.first) - filters.first[0]
         return cls(
@@ -116,11 +119,7 @@ class PeriodFilters:
 
 
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
-    """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``.
-
-    >>> count_resampled(16001, 16000, 8000)
-    8001
-    """
+    """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``."""
     return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
@@ -170,9 +169,6 @@ def resample_linearly(
 
     Raises:
         OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
-
-    >>> resample_linearly(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
-    (8000,)
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     filters = make_resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
@@ -186,7 +182,7 @@ def resample_chunk(
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
-        filters: the resampling filters from one rate to the other.
+        filters: result of :func:`make_resampling_filters`.
         outputs: indices of the first output sample and of the sample after the last.
         chunk_start: first input sample of the chunk. Filters that begin before the chunk are summed in a different
             order.
@@ -198,14 +194,19 @@ def resample_chunk(
 def _resample_by_phase(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
 ) -> Floats:
+    """Compute :func:`resample_chunk` in NumPy.
+
+    Output samples of the same phase share a filter, and are computed together. Output samples whose filters cross an
+    edge of the chunk are computed one by one.
+    """
     first, end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
     audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
     for start in range(first, end, BLOCK_SAMPLES):
         block = np.arange(start, min(start + BLOCK_SAMPLES, end))
         for phase, weights in enumerate(filters.weights):
-            chosen = block[block % phases == phase]
-            begin = filters.first[phase] + chosen // phases * filters.period
-            out[chosen - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
+            of_phase = block[block % phases == phase]
+            begin = filters.first[phase] + of_phase // phases * filters.period
+            out[of_phase - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
         out[output - outputs[0]] = _compute_edge_sample(
             audio, filters.find_first(output), filters.weights[output % phases]
@@ -214,14 +215,15 @@ def _resample_by_phase(
 
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
+    """Compute :func:`resample_chunks` in C."""
     if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
         raise ValueError(f"samples must be int16 or float32 of shape (T,), not {samples.dtype} of {samples.shape}")
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
         raise ValueError(f"a chunk lies outside of the {len(samples)} samples: check its start and count")
-    places = np.cumsum(end - first) - (end - first)
-    table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
+    out_starts = np.cumsum(end - first) - (end - first)
+    table = np.ascontiguousarray(np.column_stack((chunks, out_starts)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
     native.function("resample_chunks")(
         filters.c_arguments, samples, is_float, table, len(table), filters.allocate_memory(), out
@@ -235,13 +237,13 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
 
     Args:
         samples: audio of the utterances, int16 or float32 (T,).
-        filters: the resampling filters from one rate to the other.
+        filters: result of :func:`make_resampling_filters`.
         chunks: (chunks, 5): index of the utterance's first sample, number of its samples up to the chunk's end, first
             sample of the chunk in the utterance, begin and end of the output samples. The chunks of an utterance are
             in order, and so are their outputs.
 
     Returns:
-        The concatenated outputs of the chunks.
+        The output samples of all chunks, concatenated: float32.
     """
     parts = [
         _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
@@ -254,12 +256,12 @@ def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, 
     """Find the output samples whose filters lie within the input samples ``begin`` to ``end - 1``.
 
     Args:
-        filters: the resampling filters from one rate to the other.
-        outputs: range of output samples to search: the first one, and the index after the last one.
-        begin, end: first input sample, and the index after the last one.
+        filters: result of :func:`make_resampling_filters`.
+        outputs: first output sample to search, and the index after the last output sample.
+        begin, end: first input sample, and the index after the last input sample.
 
     Returns:
-        The first output sample whose filter lies inside, and the index after the last one.
+        The first output sample whose filter lies inside, and the index after the last output sample.
     """
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
@@ -281,7 +283,7 @@ def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.flo
 
 
 def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
-    """Return rates, cutoff and width for :func:`resample_linearly` as Kaldi's programs choose them (ResampleWaveform).
+    """Return the filter of Kaldi's programs (ResampleWaveform): the last four arguments of :func:`resample_linearly`.
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 
@@ -305,9 +307,6 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
-
-    >>> resample_waveform(np.ones(16000, np.float32), 16000, 8000).shape
-    (8000,)
     """
     return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))
 
@@ -320,12 +319,11 @@ def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: in
     Args:
         audio: float32 of shape (..., T).
         lengths: number of valid samples of each row (...); None if all samples are valid.
-        rate_in: sampling rate in Hz.
-        rate_out: sampling rate of the result in Hz.
+        rate_in, rate_out: sampling rates in Hz of the audio and of the result.
     """
     rows = audio.reshape(-1, audio.shape[-1])
-    ends = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()
+    counts = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()
     resampled = np.zeros((len(rows), count_resampled(audio.shape[-1], rate_in, rate_out)), F32)
-    for row, end, out in zip(rows, ends, resampled, strict=True):
-        out[: count_resampled(end, rate_in, rate_out)] = resample_waveform(row[:end], rate_in, rate_out)
+    for row, count, out in zip(rows, counts, resampled, strict=True):
+        out[: count_resampled(count, rate_in, rate_out)] = resample_waveform(row[:count], rate_in, rate_out)
     return resampled.reshape(*audio.shape[:-1], resampled.shape[-1])

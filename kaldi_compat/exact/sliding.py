@@ -45,18 +45,18 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
     return sums
 
 
-def _sum_strided(rows: Doubles) -> Doubles:
+def _sum_strided_rows(rows: Doubles) -> Doubles:
     """Add rows in the order of OpenBLAS's ``ddot`` for vectors with a stride.
 
     Rows 0 and 2 of a group of four are added to one sum, rows 1 and 3 to a second sum. The rows after the last group
     are added to the first sum.
     """
-    whole = len(rows) & ~3
+    groups_end = len(rows) & ~3
     even, odd = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
-    for i in range(0, whole, 4):
+    for i in range(0, groups_end, 4):
         even = even + (rows[i] + rows[i + 2])
         odd = odd + (rows[i + 1] + rows[i + 3])
-    for row in rows[whole:]:
+    for row in rows[groups_end:]:
         even = even + row
     total: Doubles = even + odd
     return total
@@ -82,7 +82,8 @@ def _multiply_exactly(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def _split_in_halves(x: Doubles) -> tuple[Doubles, Doubles]:
-    scaled = 134217729.0 * x
+    """Split doubles into high and low parts of at most 26 bits, whose products are exact."""
+    scaled = 134217729.0 * x  # 2**27 + 1, as in Dekker's algorithm.
     high = scaled - (scaled - x)
     return high, x - high
 
@@ -95,20 +96,22 @@ def normalize_by_windows(
     Args:
         features: ``(frames, dim)``.
         start, end: ``(frames,)``: see :func:`compute_window_sums`.
-        norm_vars: also divide by the standard deviation. A window of one frame gives zeros.
+        norm_vars: True to also divide by the standard deviation. A window of one frame then gives zeros.
 
     Returns:
         The normalized features ``(frames, dim)``, and the variances ``(frames, dim)`` (empty without ``norm_vars``).
     """
-    wide = features.astype(np.float64)
-    size = (end - start)[:, None].astype(np.float64)
-    sums = compute_window_sums(wide, start, end)
-    normalized = multiply_add_double(-1.0 / size, sums, wide)
+    doubles = features.astype(np.float64)
+    sizes = (end - start)[:, None].astype(np.float64)
+    sums = compute_window_sums(doubles, start, end)
+    normalized = multiply_add_double(-1.0 / sizes, sums, doubles)
     if not norm_vars:
         return normalized.astype(np.float32), np.empty((0, features.shape[1]))
-    squares = wide * wide
-    variance = compute_window_sums(squares, start, end, first=_sum_strided(squares[start[0] : end[0]])) * (1.0 / size)
-    variance += (-1.0 / (size * size)) * sums * sums
+    squares = doubles * doubles
+    variance = compute_window_sums(squares, start, end, first=_sum_strided_rows(squares[start[0] : end[0]])) * (
+        1.0 / sizes
+    )
+    variance += (-1.0 / (sizes * sizes)) * sums * sums
     normalized *= np.maximum(variance, _MIN_VARIANCE) ** -0.5
-    normalized[size[:, 0] == 1] = 0.0
+    normalized[sizes[:, 0] == 1] = 0.0
     return normalized.astype(np.float32), variance

@@ -23,8 +23,8 @@ EPSILON = np.finfo(F32).eps
 BLOCK = 256  # Number of frames that are computed at once. Their arrays fit into the second-level cache.
 
 
-def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim)."""
+def compute_batch_features(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
+    """Compute rows ``begin`` to ``end - 1`` of the features of a batch into ``out`` (end - begin, dim) in NumPy."""
     for start in range(begin, end, BLOCK):
         rows = np.arange(start, min(start + BLOCK, end))
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
@@ -43,20 +43,20 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 power = np.sqrt(power)
             warps = batch.warps[utterances]
             for warp in np.unique(warps):
-                chosen = warps == warp
+                has_warp = warps == warp
                 table = plan.compute_mel_table(batch.warp_factors[warp])
-                part[chosen] = _compute_mel_features(plan, table, power[chosen], log_energy[chosen])
+                part[has_warp] = _compute_mel_features(plan, table, power[has_warp], log_energy[has_warp])
 
 
 def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """Return windowed frames (rows, points) and their log energies (rows,)."""
+    """Return the windowed frames (rows, points) of ``rows``, which belong to ``utterances``, and their log energies."""
     options = plan.options
     first = batch.firsts[utterances] + (rows - batch.rows[utterances]) * plan.shift
     length = batch.lengths[utterances][:, None]
     index = (first[:, None] + np.arange(plan.size)) % (2 * length)
-    index = np.minimum(index, 2 * length - 1 - index)
+    index = np.minimum(index, 2 * length - 1 - index)  # Reflects the audio at both ends, as often as necessary.
     frames = batch.samples[batch.starts[utterances][:, None] + index].astype(F32)
     if options.waveform_scale != 1:
         frames *= F32(options.waveform_scale)
@@ -66,20 +66,20 @@ def _apply_window(
         frames -= (compute_plain_sum(frames) / F32(plan.size))[:, None]
     log_energy = np.zeros(len(rows), F32)
     if plan.use_energy and options.raw_energy:
-        log_energy = _log_energy(frames, EPSILON)
+        log_energy = _compute_log_energy(frames, EPSILON)
     if options.preemphasis_coefficient != 0:
         frames = frames - F32(options.preemphasis_coefficient) * np.concatenate((frames[:, :1], frames[:, :-1]), 1)
     frames = np.pad(frames * plan.window, ((0, 0), (0, plan.points - plan.size)))
     if plan.use_energy and not options.raw_energy:
-        log_energy = _log_energy(frames, plan.energy_minimum)
+        log_energy = _compute_log_energy(frames, plan.energy_minimum)
     return frames, np.where(log_energy < plan.log_energy_floor, plan.log_energy_floor, log_energy)
 
 
-def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
-    return logf(_maximum(dot(frames, frames), minimum))
+def _compute_log_energy(frames: Floats, minimum: np.float32) -> Floats:
+    return logf(_take_maximum(dot(frames, frames), minimum))
 
 
-def _maximum(x: Floats, minimum: np.float32) -> Floats:
+def _take_maximum(x: Floats, minimum: np.float32) -> Floats:
     return np.where(x < minimum, minimum, x)  # Like std::max of C++, this keeps NaN.
 
 
@@ -90,7 +90,7 @@ def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
 
 
 def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
-    """Return the power spectrum (rows, points / 2 + 1)."""
+    """Return the power spectra (rows, points / 2 + 1) of packed spectra (see :func:`compute_packed_rfft`)."""
     re, im = spectrum
     power = np.empty((len(re), re.shape[1] + 1), F32)
     power[:, 1:-1] = re[:, 1:] * re[:, 1:] + im[:, 1:] * im[:, 1:]
@@ -99,15 +99,16 @@ def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
 
 
 def _compute_spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
+    """Return log power spectra, whose first column is the log energy, or the numbers of the packed spectra."""
     if plan.return_raw_fft:
         return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
-    features = _log(_compute_power(spectrum))
+    features = _compute_floored_log(_compute_power(spectrum))
     features[:, 0] = log_energy
     return features
 
 
-def _log(energies: Floats) -> Floats:
-    return logf(_maximum(energies, EPSILON))
+def _compute_floored_log(energies: Floats) -> Floats:
+    return logf(_take_maximum(energies, EPSILON))
 
 
 def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
@@ -124,7 +125,8 @@ def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy
 
 
 def _compute_fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
-    bins = _log(energies) if plan.use_log_fbank else energies
+    """Return the fbank features (rows, dim) of mel energies (rows, num_mel_bins) and log energies (rows,)."""
+    bins = _compute_floored_log(energies) if plan.use_log_fbank else energies
     if not plan.use_energy:
         return bins
     energy = log_energy[:, None]
@@ -132,11 +134,13 @@ def _compute_fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
 
 
 def _compute_mfcc(plan: Plan, energies: Floats) -> Floats:
+    """Return the cepstra (rows, num_ceps) of mel energies (rows, num_mel_bins)."""
     assert plan.matrix is not None and plan.lifter is not None
-    return multiply_matrix_vector(plan.matrix, _log(energies)) * plan.lifter
+    return multiply_matrix_vector(plan.matrix, _compute_floored_log(energies)) * plan.lifter
 
 
 def _compute_plp(plan: Plan, energies: Floats) -> Floats:
+    """Return the cepstra (rows, num_ceps) of mel energies (rows, num_mel_bins) with equal loudness."""
     assert plan.matrix is not None and plan.lifter is not None
     exponent = float(F32(plan.compress_factor))
     powers = [_raise_to_power(x, exponent) for x in energies.ravel().tolist()]
@@ -145,14 +149,14 @@ def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     lags = multiply_matrix_vector(plan.matrix, loudness)
     lpc, residual = _predict_linearly(lags)
     higher = _compute_cepstra(lpc)
-    first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
+    c0 = np.array([_compute_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     has_nan = np.isnan(higher).any(-1)
-    if has_nan.any():
+    if has_nan.any():  # The signs of NaN follow from the order of Kaldi's operands on x86, so compute them again.
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
         lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
         higher[has_nan] = _compute_cepstra(lpc)
-        first[has_nan] = np.where(np.isnan(residual), -residual, first[has_nan])
-    cepstra = np.concatenate((_maximum(first, np.finfo(F32).tiny)[:, None], higher), -1)
+        c0[has_nan] = np.where(np.isnan(residual), -residual, c0[has_nan])
+    cepstra = np.concatenate((_take_maximum(c0, np.finfo(F32).tiny)[:, None], higher), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
@@ -160,6 +164,7 @@ class _SignedNans(np.ndarray[Any, Any]):
     """Arrays with x86's signs of NaN: a NaN has the sign of the first operand that is NaN. A new NaN is negative."""
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, out: Any = (), **parameters: Any) -> Any:
+        """Call ``ufunc`` on plain arrays, and set the signs of NaN in the result of an operation on two arrays."""
         operands = list(map(np.asarray, inputs))
         result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
         if len(operands) == 2 and result.dtype.kind == "f":
@@ -173,7 +178,7 @@ class _SignedNans(np.ndarray[Any, Any]):
 
 
 def _raise_to_power(x: float, exponent: float) -> float:
-    """Compute C's ``pow``."""
+    """Return ``x ** exponent`` as C's ``pow`` does: infinity or NaN where Python raises an error."""
     try:
         return math.pow(x, exponent)
     except OverflowError:
@@ -182,8 +187,8 @@ def _raise_to_power(x: float, exponent: float) -> float:
         return math.inf if x == 0 else math.nan
 
 
-def _log_of_residual(x: float) -> float:
-    """Compute C's ``-log(1 / x)``."""
+def _compute_log_of_residual(x: float) -> float:
+    """Return ``-log(1 / x)`` as C does: infinity or NaN where Python raises an error."""
     if not x > 0 or x == math.inf:
         return float(-np.log(np.float64(1) / np.float64(x)))
     return -math.log(1.0 / x)
@@ -198,7 +203,7 @@ def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
         for j in range(i):
             reflection = reflection + lpc[:, j] * lags[:, i - j]
         reflection = reflection / error
-        error = error * _maximum(F32(1) - reflection * reflection, F32(1.0e-5))
+        error = error * _take_maximum(F32(1) - reflection * reflection, F32(1.0e-5))
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
     return lpc, error
 
@@ -215,9 +220,10 @@ def _compute_cepstra(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Replace C0 with the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
-    first = log_energy if plan.use_energy else cepstra[:, 0]
+    """Replace C0 with the log energy if ``use_energy`` is set. Move this column to the end for ``htk_compat``."""
+    first_column = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
-        first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK scales C0 like the other coefficients.
+        # HTK scales C0 like the other coefficients.
+        first_column = (first_column.astype(np.float64) * math.sqrt(2.0)).astype(F32)
     higher = cepstra[:, 1:]
-    return np.concatenate((higher, first[:, None]) if plan.htk_compat else (first[:, None], higher), -1)
+    return np.concatenate((higher, first_column[:, None]) if plan.htk_compat else (first_column[:, None], higher), -1)

@@ -20,14 +20,14 @@ Count = Any
 SPACE = 8192  # Number of samples for which a stream allocates its buffer at first.
 
 
-def maximum(count: Count, low: Count) -> Count:
+def maximum(count: Count, other: Count) -> Count:
     """Return the larger of two counts, or of each pair of elements if the counts are arrays."""
-    return max(count, low) if isinstance(count, int) else np.maximum(count, low)
+    return max(count, other) if isinstance(count, int) else np.maximum(count, other)
 
 
-def minimum(count: Count, high: Count) -> Count:
+def minimum(count: Count, other: Count) -> Count:
     """Return the smaller of two counts, or of each pair of elements if the counts are arrays."""
-    return min(count, high) if isinstance(count, int) else np.minimum(count, high)
+    return min(count, other) if isinstance(count, int) else np.minimum(count, other)
 
 
 def where(condition: Any, count: Count, other: Count) -> Count:
@@ -35,13 +35,13 @@ def where(condition: Any, count: Count, other: Count) -> Count:
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
 
 
-def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
+def pack_floats(numbers: Sequence[float], buffer: Any, start: int = 0) -> None:
     """Convert numbers to float32 and write them into a buffer. This takes half the time of ``array.array``.
 
     Args:
         numbers: list of numbers.
         buffer: float32 array that receives the numbers.
-        place: index in the buffer of the first number.
+        start: index in the buffer of the first number.
 
     Raises:
         struct.error: an item is not a number.
@@ -49,9 +49,9 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
     """
     if len(numbers) > SPACE:  # The call below copies its numbers to a tuple. Writing in parts bounds its size.
         for first in range(0, len(numbers), SPACE):
-            pack_floats(numbers[first : first + SPACE], buffer, place + first)
+            pack_floats(numbers[first : first + SPACE], buffer, start + first)
     else:
-        functools.partial(_make_packer(len(numbers)), buffer, 4 * place)(*numbers)
+        functools.partial(_make_packer(len(numbers)), buffer, 4 * start)(*numbers)
 
 
 @functools.lru_cache(maxsize=64)
@@ -80,8 +80,8 @@ class WindowFlow(abc.ABC):
         history = self.history
         history.append(chunk, lengths)
         end = history.end
-        known = where(ended, self._count_frames(end), self._count_decided_frames(end))
-        counts = maximum(known - self.done, 0)
+        known_count = where(ended, self._count_frames(end), self._count_decided_frames(end))
+        counts = maximum(known_count - self.done, 0)
         frames = self._compute_frames(self.done, counts)
         done = self.done + counts
         history.keep_from(self._find_oldest_needed(done, end), ended)
@@ -113,7 +113,8 @@ class AudioFlow(WindowFlow):
     _snip_edges: bool
     _first: int  # Index of the first frame's first sample. It may be negative if snip_edges is False.
 
-    def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
+    def _set_frame_layout(self, size: int, shift: int, snip_edges: bool) -> None:
+        """Set the size and the shift of frames in samples, and whether frames must lie wholly in the audio."""
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
         # Number of samples that complete the first frame. Without snip_edges, shorter audio may have no frame at all.
@@ -163,17 +164,17 @@ class ArrayHistory:
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
-        place = self.end - self.origin
-        fresh: Floats = self.buffer[place : place + length]
+        begin = self.end - self.origin
+        appended: Floats = self.buffer[begin : begin + length]
         if isinstance(chunk, np.ndarray):
-            fresh[:] = chunk
+            appended[:] = chunk
         else:
-            pack_floats(chunk, fresh)
+            pack_floats(chunk, appended)
         self.end += length
-        return fresh
+        return appended
 
     def _make_room(self, length: int) -> None:
-        """Move the past samples to the start of the buffer, or of a larger buffer."""
+        """Move the past samples to the start of the buffer or of a larger buffer, so that ``length`` samples fit."""
         past = self.samples
         if len(past) + length > len(self.buffer):
             self.buffer = np.empty(max(len(past) + length, SPACE), np.float32)
@@ -198,7 +199,7 @@ class ChunkStream(AudioFlow):
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
+        self._set_frame_layout(plan.size, plan.shift, plan.options.snip_edges)
         self._call = make_chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
@@ -217,12 +218,12 @@ class ChunkStream(AudioFlow):
 
         Args:
             chunk: samples (T,).
-            final: the utterance ends with this chunk; the stream is reset.
+            final: True if the utterance ends with this chunk. The next chunk then starts a new utterance.
             vtln_warp: VTLN factor.
             seeds: function from a number of frames to the noise state of each frame; None without dithering.
 
         Returns:
-            (frames, dim).
+            Features (frames, dim).
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
         samples = convert_to_samples(chunk)
@@ -230,13 +231,16 @@ class ChunkStream(AudioFlow):
         return features
 
     @property
-    def waiting(self) -> int:
+    def num_ready_frames(self) -> int:
         """Number of frames that :meth:`compute_next_frames` can return."""
-        waiting: int = (self.history.end - self._needed) // self._shift + 1 - self.done
-        return waiting if waiting > 0 else 0
+        num_frames: int = (self.history.end - self._needed) // self._shift + 1 - self.done
+        return num_frames if num_frames > 0 else 0
 
     def compute_next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
-        """Return the next ``count`` frames (count, dim), at most :attr:`waiting`."""
+        """Return the next ``count`` frames (count, dim), at most :attr:`num_ready_frames`.
+
+        ``seeds`` is a function as for :meth:`advance`.
+        """
         history = self.history
         self._seeds = seeds
         features = self._compute_frames(self.done, count)

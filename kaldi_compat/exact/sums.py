@@ -25,9 +25,6 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
 
     The product is exact in float64, but the sum may not be. An inexact sum is rounded to odd in float64, so that the
     second rounding, to float32, is correct.
-
-    >>> float(fused_multiply_add(np.float32(3), np.float32(4), np.float32(5)))
-    17.0
     """
     product = np.multiply(a, b, dtype=np.float64)
     term = np.asarray(c, np.float64)
@@ -44,35 +41,32 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
 
 
 def dot(x: Floats, y: Floats) -> Floats:
-    """Return dot products (...) of ``x`` (..., n) and ``y`` (n,) or (..., n) (OpenBLAS: ``sdot``).
-
-    >>> float(dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32)))
-    11.0
-    """
+    """Return dot products (...) of ``x`` (..., n) and ``y`` (n,) or (..., n) (OpenBLAS: ``sdot``)."""
     n = x.shape[-1]
-    halves, whole = n & ~31, n & ~63
+    half_blocks_end, blocks_end = n & ~31, n & ~63
     remainder = np.zeros(x.shape[:-1])
-    for i in range(halves, n):  # OpenBLAS adds the last terms in order, in double precision.
+    for i in range(half_blocks_end, n):  # OpenBLAS adds the last terms in order, in double precision.
         remainder += x[..., i] * y[..., i]
-    if not halves:
+    if not half_blocks_end:
         return remainder.astype(np.float32)
     # OpenBLAS adds blocks of 64 terms to four vectors of 16 sums, and a last half block to four vectors of 8 sums.
     sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
-    for start in range(0, whole, 64):
+    for start in range(0, blocks_end, 64):
         block = (..., slice(start, start + 64))
         sums = fused_multiply_add(x[block].reshape(sums.shape), y[block].reshape(*y.shape[:-1], 4, 16), sums)
     folded = sums[..., :8] + sums[..., 8:]
-    if whole < halves:
-        block = (..., slice(whole, halves))
+    if blocks_end < half_blocks_end:
+        block = (..., slice(blocks_end, half_blocks_end))
         folded = fused_multiply_add(x[block].reshape(folded.shape), y[block].reshape(*y.shape[:-1], 4, 8), folded)
-    joined = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
-    pairs = joined[..., :4] + joined[..., 4:]
+    eight_sums = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
+    pairs = eight_sums[..., :4] + eight_sums[..., 4:]
     total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
     result: Floats = (remainder + total).astype(np.float32)
     return result
 
 
 def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
+    """Compute :func:`compute_dot_products` in C."""
     (rows, dim), count = x.shape, len(bounds) - 1
     if y is None and dim != 1:
         raise ValueError(f"x must have one column if y is None, not {dim}")
@@ -92,12 +86,9 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
     Args:
         x: features (rows, dim).
-        bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         y: features of the same shape; None for ones, so that x * y is the sum that :func:`compute_plain_sum` returns.
             ``x`` must then have one column.
-
-    >>> compute_dot_products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
-    [[[5.0], [34.0], [13.0]]]
     """
     out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -117,11 +108,7 @@ def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
 
 
 def compute_vector_sums(x: Floats) -> tuple[float, float]:
-    """Return the sum of squares (:func:`dot`) and the sum (:func:`compute_plain_sum`) of a vector (n,).
-
-    >>> compute_vector_sums(np.array([1.0, 2.0], np.float32))
-    (5.0, 3.0)
-    """
+    """Return the sum of squares (:func:`dot`) and the sum (:func:`compute_plain_sum`) of a vector (n,)."""
     squares, total = compute_signal_sums(x, np.array([0, len(x)]))[0].tolist()
     return squares, total
 
@@ -147,9 +134,6 @@ def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
     Args:
         x: an array of at least one axis.
         axis: -1 or -2.
-
-    >>> sum_in_order(np.array([[1.0, 2.0], [3.0, 4.0]]), -2).tolist()
-    [[4.0, 6.0]]
     """
     if x.shape[axis] == 0 or (axis == -2 and x.shape[-1] > 1):
         # NumPy adds whole rows of a contiguous array in order, which is faster than np.add.accumulate.
@@ -172,23 +156,23 @@ def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None
         onto: (rows,): numbers that the products are added to. The matrix is then part of a matrix with more columns.
     """
     rows, columns = matrix.shape
-    fours, pairs = rows & ~3, rows & ~1
+    fours_end, pairs_end = rows & ~3, rows & ~1
     if columns in (4, 8) and onto is None and rows <= _MAX_ROWS_OF_FEW_COLUMNS:
         few: Floats = np.float32(0) + _sum_few_columns(
-            matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs
+            matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours_end, pairs_end
         )
         return few
     start = np.zeros(rows, np.float32) if onto is None else onto
     parts = [
-        _multiply_rows(matrix[:fours], x, start[:fours], accumulators=8, is_fused=True),
-        _multiply_rows(matrix[fours:pairs], x, start[fours:pairs], accumulators=4, is_fused=False),
-        _multiply_rows(matrix[pairs:], x, start[pairs:], accumulators=8, is_fused=False),
+        _multiply_rows(matrix[:fours_end], x, start[:fours_end], accumulators=8, is_fused=True),
+        _multiply_rows(matrix[fours_end:pairs_end], x, start[fours_end:pairs_end], accumulators=4, is_fused=False),
+        _multiply_rows(matrix[pairs_end:], x, start[pairs_end:], accumulators=8, is_fused=False),
     ]
     return _add_last_columns(matrix, x, np.concatenate(parts, -1))
 
 
 def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
-    """Multiply a row (columns,) by vectors ``x`` (..., columns) as :func:`multiply_matrix_vector` does; return (...).
+    """Return products (...) of a row (columns,) and vectors ``x`` (..., columns), like :func:`multiply_matrix_vector`.
 
     The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
 
@@ -203,7 +187,7 @@ def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
 
 
 def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
-    """Return ``y`` plus the products of the columns after the last group of four."""
+    """Return ``y`` (..., rows) plus the products of ``matrix`` and ``x`` in the last ``columns % 4`` columns."""
     columns = matrix.shape[1]
     count = columns % 4
     a, z = matrix[:, columns - count :], x[..., None, columns - count :]
@@ -216,12 +200,15 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
 
 
 def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
-    """Return ``onto`` plus the products of the columns in groups of four, block by block."""
+    """Return ``onto`` plus the products of ``matrix`` and ``x`` in the columns that form groups of four, (..., rows).
+
+    In each block of columns, each row has 4 or 8 sums (``accumulators``). ``is_fused`` is True for fused products.
+    """
     rows, columns = matrix.shape
-    whole = columns & ~3
+    groups_end = columns & ~3
     total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
-    for begin in range(0, whole, _BLOCK_COLUMNS):
-        end = min(begin + _BLOCK_COLUMNS, whole)
+    for begin in range(0, groups_end, _BLOCK_COLUMNS):
+        end = min(begin + _BLOCK_COLUMNS, groups_end)
         # If eight columns are added at once, an odd group of four columns is added first.
         first = begin + (end - begin) % accumulators
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
@@ -229,21 +216,21 @@ def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: 
             lanes = (..., slice(0, stop - start))
             a, z = matrix[:, start:stop], x[..., None, start:stop]
             sums[lanes] = fused_multiply_add(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
-        four: Floats = sums[..., :4] + sums[..., 4:]
-        total = total + ((four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3]))
+        four_sums: Floats = sums[..., :4] + sums[..., 4:]
+        total = total + ((four_sums[..., 0] + four_sums[..., 1]) + (four_sums[..., 2] + four_sums[..., 3]))
     return total
 
 
-def _sum_few_columns(products: Floats, fours: int, pairs: int) -> Floats:
+def _sum_few_columns(products: Floats, fours_end: int, pairs_end: int) -> Floats:
     """Add the products of each row in the order of OpenBLAS's kernels for four and eight columns.
 
     Args:
         products: products (rows, ..., columns) with 4 or 8 columns.
-        fours: end of the rows that the kernels add in groups of four.
-        pairs: end of the rows that they add in pairs. A last row is added alone.
+        fours_end: end (exclusive) of the rows that the kernels add in groups of four.
+        pairs_end: end (exclusive) of the rows that the kernels add in pairs. A last row is added alone.
 
     Returns:
-        Sums (rows, ...).
+        Sums (..., rows).
     """
     columns = np.moveaxis(products, -1, 0)
     left, right = columns[:4], columns[4:]
@@ -251,9 +238,9 @@ def _sum_few_columns(products: Floats, fours: int, pairs: int) -> Floats:
     if len(right):
         sums = sums + ((right[0] + right[1]) + (right[2] + right[3]))
         folded = (left[0] + left[1]) + (right[0] + right[1]), (left[2] + left[3]) + (right[2] + right[3])
-        sums[fours:pairs] = (folded[0] + folded[1])[fours:pairs]
+        sums[fours_end:pairs_end] = (folded[0] + folded[1])[fours_end:pairs_end]
         left = left + right
-    sums[pairs:] = (((left[0] + left[1]) + left[2]) + left[3])[pairs:]
+    sums[pairs_end:] = (((left[0] + left[1]) + left[2]) + left[3])[pairs_end:]
     return np.moveaxis(sums, 0, -1)
 
 
@@ -265,28 +252,29 @@ def sum_columns(rows: Floats) -> Floats:
     """
     n, columns = rows.shape
     total = np.zeros(columns, np.float32)
-    whole = columns & ~3
+    groups_end = columns & ~3
     if n <= 64:
         for row in rows:
             total += row
         return total
-    split = slice(0, whole % 16)  # The first columns, up to a multiple of 16 columns, add odd and even rows separately.
-    eights = n & ~7
-    for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_list_last_groups(eights, n)]:
+    # In the first columns, up to the groups of 16 columns, OpenBLAS adds even and odd rows separately.
+    split_columns = slice(0, groups_end % 16)
+    eights_end = n & ~7
+    for start, end in [*((i, i + 8) for i in range(0, eights_end, 8)), *_list_last_groups(eights_end, n)]:
         block = rows[start:end]
         parts = np.zeros(columns, np.float32)
         for row in block:
             parts += row
         if end - start >= 4:
-            even, odd = (_add_rows(block[first::2, split]) for first in (0, 1))
-            parts[split] = even + odd
+            even, odd = (_add_rows(block[first::2, split_columns]) for first in (0, 1))
+            parts[split_columns] = even + odd
         total += parts
-    total[whole:] = _add_rows(rows[:, whole:])
+    total[groups_end:] = _add_rows(rows[:, groups_end:])
     return total
 
 
 def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
-    """Return the groups of 4, 2 and 1 rows after the groups of eight rows."""
+    """Split the rows ``start`` to ``end - 1``, at most 7, into groups of 4, 2 and 1 rows: pairs (start, end)."""
     groups = []
     for size in (4, 2, 1):
         if (end - start) & size:

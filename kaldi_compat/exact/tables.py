@@ -19,15 +19,12 @@ F32 = np.float32
 
 
 def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return a window (size,) by name, such as "povey" or "hamming".
+    """Return the samples (size,) of a window function.
 
     Args:
-        window_type: name of the window.
+        window_type: "hamming", "hann", "hanning", "povey", "rectangular", "sine" or "blackman".
         size: number of samples.
-        blackman_coeff: coefficient of the window "blackman".
-
-    >>> make_window("hanning", 5).tolist()
-    [0.0, 0.5, 1.0, 0.5, 0.0]
+        blackman_coeff: constant term of the Blackman window.
     """
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
     shapes: dict[str, Callable[[float], float]] = {
@@ -43,7 +40,7 @@ def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Fl
     return np.array([shapes[window_type](float(i)) for i in range(size)], F32)
 
 
-def dct(num_ceps: int, num_bins: int) -> Floats:
+def compute_dct(num_ceps: int, num_bins: int) -> Floats:
     """Return the first ``num_ceps`` rows of the orthonormal DCT-II as a matrix (num_ceps, num_bins)."""
     first, others = (float(F32(math.sqrt(share / num_bins))) for share in (1.0, 2.0))
     step = math.pi / num_bins
@@ -52,8 +49,8 @@ def dct(num_ceps: int, num_bins: int) -> Floats:
     return np.array(rows, F32)
 
 
-def lifter(num_ceps: int, scale: float) -> Floats:
-    """Return the cepstral lifter ``1 + Q/2 sin(pi i / Q)``, (num_ceps,), for the scale Q; ones if Q is 0."""
+def compute_lifter(num_ceps: int, scale: float) -> Floats:
+    """Return the cepstral lifter (num_ceps,): the factors ``1 + Q/2 sin(pi i / Q)`` for scale Q, or ones if Q is 0."""
     q = float(F32(scale))
     if q == 0:
         return np.ones(num_ceps, F32)
@@ -78,10 +75,10 @@ def compute_equal_loudness(centers: Floats) -> Floats:
         centers: (num_mel_bins,): center frequencies of the bins in Hz.
 
     Returns:
-        (num_mel_bins,).
+        Factors on the mel energies, (num_mel_bins,).
     """
     squared = centers * centers
-    wide = squared.astype(np.float64)
-    share = (wide / (wide + 1.6e5)).astype(F32)
-    loudness: Floats = ((share * share) * ((wide + 1.44e6) / (wide + 9.61e6))).astype(F32)
+    doubles = squared.astype(np.float64)
+    share = (doubles / (doubles + 1.6e5)).astype(F32)
+    loudness: Floats = ((share * share) * ((doubles + 1.44e6) / (doubles + 9.61e6))).astype(F32)
     return loudness

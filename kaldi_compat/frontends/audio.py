@@ -13,12 +13,12 @@ from kaldi_compat.exact.resample import MAX_RATE, count_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, astype, convert_like, get_namespace
-from kaldi_compat.functional.batches import check_lengths, zero_past
+from kaldi_compat.functional.batches import check_lengths, zero_padding
 from kaldi_compat.functional.checks import (
     CheckedAudio,
-    check_lengths_are_no_rate,
     check_samples,
     check_shape,
+    refuse_rate_as_lengths,
     warn_user_once,
 )
 
@@ -56,7 +56,7 @@ def prepare_audio(
         AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
     """
     if lengths is not None:
-        check_lengths_are_no_rate(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
+        refuse_rate_as_lengths(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
     audio = scale_to_unit(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:
@@ -72,7 +72,7 @@ def prepare_audio(
     ends = None
     if lengths is not None:
         ends = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
-        audio = zero_past(audio[..., None], ends)[..., 0]
+        audio = zero_padding(audio[..., None], ends)[..., 0]
     if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
         if ends is None:

@@ -27,9 +27,6 @@ def get_namespace(x: object) -> Any:
 
     Raises:
         FeatureError: ``x`` is neither an array nor a tensor.
-
-    >>> get_namespace(np.zeros(3)).__name__
-    'numpy'
     """
     if isinstance(x, np.ndarray):
         return np
@@ -61,12 +58,7 @@ UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def detect_tracing(x: Any) -> Tracing:
-    """Detect which tools record the operations on ``x``, an array or a tensor. For an array, no tool does.
-
-    >>> import torch
-    >>> detect_tracing(torch.ones(2)), detect_tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
-    (Tracing(traced=False, traced_or_differentiated=False, to_onnx=False), True)
-    """
+    """Detect which tools record the operations on ``x``, an array or a tensor. For an array, no tool does."""
     if isinstance(x, np.ndarray):
         return UNTRACED
     import torch as torch_module  # The import is fast, because x is a tensor.
@@ -75,8 +67,8 @@ def detect_tracing(x: Any) -> Tracing:
     # torch before 2.3 has no is_compiling. There, torch.compile calls the modules eagerly, so nothing is recorded.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
-    followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
-    return DIFFERENTIATED if followed else UNTRACED
+    is_followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return DIFFERENTIATED if is_followed else UNTRACED
 
 
 def is_traced(x: Any) -> bool:
@@ -90,12 +82,12 @@ def is_traced_or_differentiated(x: Any) -> bool:
 
 
 def ask_compiler(torch: Any, question: str) -> bool:
-    """Call a predicate of ``torch.compiler`` such as ``is_compiling``; return False if this torch lacks it."""
+    """Call the predicate ``question`` of ``torch.compiler``, such as is_compiling. Return False if torch lacks it."""
     return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
 def is_exported(torch: Any) -> bool:
-    """Return True while ``torch.export`` or a tracer records a model; before PyTorch 2.7, only while a tracer does."""
+    """Return True while ``torch.export`` or a tracer records a model. Before PyTorch 2.7, only a tracer is detected."""
     return bool(torch.jit.is_tracing()) or ask_compiler(torch, "is_exporting")
 
 
@@ -133,15 +125,15 @@ def run_eagerly(function: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """Convert ``x`` to a dtype; return ``x`` itself if it has that dtype."""
+    """Convert ``x`` to a dtype. Return ``x`` itself if it already has the dtype."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
 
 
 def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
     """Concatenate arrays along an axis."""
-    whole: Array = get_namespace(parts[0]).concatenate(parts, axis=axis)
-    return whole
+    concatenated: Array = get_namespace(parts[0]).concatenate(parts, axis=axis)
+    return concatenated
 
 
 def float64(x: Array) -> Array:
@@ -154,7 +146,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
 
     Returns:
         NumPy's letter of the kind: "f" for floating point, "i" and "u" for integers with and without sign, "b" for
-        booleans, "c" for complex numbers; or another letter, such as that of strings.
+        booleans, "c" for complex numbers; or a different letter, such as "U" for strings.
 
     Raises:
         error: the array or tensor is masked, nested, quantized, sparse, or of 8-bit floats.
@@ -196,16 +188,16 @@ def choose_precision(x: Array) -> type[np.floating[Any]]:
 
 def arange(start: int, stop: int, like: Array) -> Array:
     """Return the integers from ``start`` to ``stop - 1``, on the device of ``like``."""
-    count: Array
+    integers: Array
     if isinstance(like, np.ndarray):
-        count = np.arange(start, stop)
+        integers = np.arange(start, stop)
     else:
-        count = get_namespace(like).arange(start, stop, device=like.device)
-    return count
+        integers = get_namespace(like).arange(start, stop, device=like.device)
+    return integers
 
 
 def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
-    """Return an array or tensor of one repeated value, with the dtype and the device of ``like``."""
+    """Return an array or tensor filled with ``value``, with the dtype and the device of ``like``."""
     filled: Array = np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
     return filled
 
@@ -252,7 +244,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def keeps_precision(x: Any) -> bool:
-    """Return True if matrix products on ``x`` are certainly computed in its precision."""
+    """Return True if no mode of torch reduces the precision of matrix products on ``x``, or in an export to ONNX."""
     torch = get_namespace(x)
     # Float64 does not help in an ONNX graph: its runtime chooses the precision of products, and WebGPU lacks float64.
     if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
@@ -261,8 +253,8 @@ def keeps_precision(x: Any) -> bool:
         return False
     if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
-    # Since torch 2.9, reading the older setting fails if the user has set the newer one, which also shows the value of
-    # the older one. So the newer setting is read where it exists.
+    # Since torch 2.9, get_float32_matmul_precision() fails if the user has set mkldnn.matmul.fp32_precision. This newer
+    # setting also shows the value of the older setting, so it is read where it exists.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if setting is None:
         return bool(torch.get_float32_matmul_precision() == "highest")
@@ -284,11 +276,7 @@ def sum_cumulatively(x: Array, axis: int) -> Array:
 
 
 def sum_by_doubling(x: Array, axis: int) -> Array:
-    """Return sums up to each number on an axis, by adding 1, 2, 4 ... neighbors (Hillis & Steele, 1986).
-
-    >>> sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
-    array([ 1,  3,  6, 10, 15])
-    """
+    """Return cumulative sums along an axis, by adding numbers at distances 1, 2, 4 ... (Hillis & Steele, 1986)."""
     xp = get_namespace(x)
     x = xp.moveaxis(x, axis, -1)
     reach = 1

@@ -31,7 +31,8 @@ def check_lengths(
         error: the exception to raise.
 
     Returns:
-        The lengths as a tensor or array of the batch's type; a tensor stays on its device. None for None.
+        The lengths as a tensor or array of the batch's type, or None if ``lengths`` is None. A tensor stays on its
+        device.
 
     Raises:
         error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of
@@ -79,7 +80,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
 
     Raises:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
-            match them.
+            match the features.
     """
     get_namespace(features)
     kind = check_plain(features, FeatureError)
@@ -91,17 +92,17 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
 
 
 def mask_frames(lengths: Any, features: Array) -> Array:
-    """Return a mask ``(..., frames)`` of the frames of ``(..., frames, dim)`` within ``lengths`` ``(...,)``."""
-    inside: Array = arange(0, features.shape[-2], features) < convert_like(lengths, features)[..., None]
-    return inside
+    """Return a mask ``(..., frames)`` that is True for the frames of ``features`` within ``lengths`` ``(...,)``."""
+    is_inside: Array = arange(0, features.shape[-2], features) < convert_like(lengths, features)[..., None]
+    return is_inside
 
 
-def zero_past(features: Array, lengths: Any | None) -> Array:
+def zero_padding(features: Array, lengths: Any | None) -> Array:
     """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
-    inside = mask_frames(lengths, features)[..., None]
-    masked: Array = get_namespace(features).where(inside, features, full((), 0.0, features))
+    is_inside = mask_frames(lengths, features)[..., None]
+    masked: Array = get_namespace(features).where(is_inside, features, full((), 0.0, features))
     return masked
 
 
@@ -110,13 +111,12 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
 
     Args:
         features: ``(..., frames, dim)``.
-        left: frames to add at the start.
-        right: frames to add at the end.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch, whose last frame is repeated.
+        left, right: number of frames to add at the start and at the end.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The last of these frames is repeated.
 
     Returns:
-        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames. Zeros
-        without ``frames``; an utterance of length 0 in a longer batch repeats its first row of padding.
+        ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames. Without
+        frames, the rows are zero. An utterance of length 0 in a longer batch repeats its first row of padding.
 
     >>> repeat_edge_frames(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
     array([1., 1., 1., 2., 3., 3.])
@@ -127,9 +127,9 @@ def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | No
         return full((*batch, left + right, dim), 0.0, features)
     extended: Any
     if lengths is None:
-        before = xp.broadcast_to(features[..., :1, :], (*batch, left, dim))
-        after = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
-        extended = xp.concatenate((before, features, after), axis=-2)
+        first_copies = xp.broadcast_to(features[..., :1, :], (*batch, left, dim))
+        last_copies = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
+        extended = xp.concatenate((first_copies, features, last_copies), axis=-2)
     else:
         last = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
         extended = take_frames(features, xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last))

@@ -15,6 +15,7 @@ from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 def _compute_statistics_in_c(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
+    """Compute :func:`compute_statistics` in C."""
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
     if total.shape != shape:
@@ -38,15 +39,15 @@ def compute_statistics(
         onto: statistics (utterances, 2, dim + 1) that the frames are added to in order; None for zeros.
 
     Returns:
-        (utterances, 2, dim + 1).
+        Statistics (utterances, 2, dim + 1).
     """
-    missing = [None] * (len(bounds) - 1)
-    utterance_weights = missing if weights is None else split_utterances(weights, bounds)
-    parts = zip(split_utterances(x, bounds), utterance_weights, missing if onto is None else onto, strict=True)
+    no_arrays = [None] * (len(bounds) - 1)
+    utterance_weights = no_arrays if weights is None else split_utterances(weights, bounds)
+    parts = zip(split_utterances(x, bounds), utterance_weights, no_arrays if onto is None else onto, strict=True)
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
+def scale_and_shift_features(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
     """Multiply the features of each utterance by factors, add offsets, and return features (frames, dim).
 
     Args:
@@ -60,11 +61,12 @@ def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: F
 
 
 def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
+    """Compute :func:`normalize_by_sliding_windows` in C."""
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
         raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
-    return None if status else out
+    return None if status else out  # Status 2 means that a variance is below the floor, or that a window is empty.
 
 
 @native.twin(_normalize_by_sliding_windows_in_c)
@@ -76,7 +78,7 @@ def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCm
         options: options of the window and the normalization.
 
     Returns:
-        (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
+        Features (frames, dim), or None if ``norm_vars`` is set and a variance is below Kaldi's floor.
     """
     parts = []
     for frames in split_utterances(x, bounds):

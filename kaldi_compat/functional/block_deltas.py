@@ -22,16 +22,11 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     """Append the deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_deltas`.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: order and window of the deltas.
 
     Returns:
-        (frames, columns * (delta_order + 1)).
-
-    >>> options = DeltaOptions(delta_order=1, delta_window=1)
-    >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
-    [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
+        Features and deltas (frames, columns * (delta_order + 1)).
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
     return filter_block(x, bounds, _cached_filters(options), firsts)
@@ -41,18 +36,18 @@ def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOpti
     """Append the shifted deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_shifted_deltas`.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: numbers and distances of the deltas.
 
     Returns:
-        (frames, columns * (num_blocks + 1)).
+        Features and shifted deltas (frames, columns * (num_blocks + 1)).
     """
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
     return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
+    """Compute :func:`filter_block` in C."""
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
@@ -70,13 +65,12 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
     For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         filters: weights of each filter. A filter without weights copies a frame.
         firsts: distance in frames from frame ``t`` to the frame of the first weight, for each filter.
 
     Returns:
-        (frames, columns * filters).
+        Results of the filters, side by side (frames, columns * filters).
     """
     left = max(0, -min(firsts))
     right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))

@@ -76,8 +76,8 @@ _CONVERSIONS = {
 ADVICE_ON_RATE = "For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
-def check_lengths_are_no_rate(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
-    """Raise if ``lengths`` is a plain number, because it is probably a sampling rate.
+def refuse_rate_as_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
+    """Raise an error if ``lengths`` is a single number, because it is probably a sampling rate.
 
     Args:
         lengths: the second argument of a call.
@@ -95,7 +95,10 @@ def check_lengths_are_no_rate(lengths: Any, advice: str = ADVICE_ON_RATE) -> Non
 
 
 def name_conversion(samples: Any, *, to_tensor: bool) -> str:
-    """Return the call that converts ``samples`` to audio. Bytes are 16-bit samples, and strings are file names."""
+    """Return the call that converts ``samples`` to audio: to a tensor if ``to_tensor`` is True, otherwise to an array.
+
+    Bytes are 16-bit samples, and strings are file names.
+    """
     if isinstance(samples, (str, os.PathLike)):
         return "io_ark.load"
     if isinstance(samples, (bytes, bytearray, memoryview)):
@@ -104,7 +107,7 @@ def name_conversion(samples: Any, *, to_tensor: bool) -> str:
 
 
 def make_chunk_error(chunk: Any, *, expects_tensor: bool) -> AudioError:
-    """Return the error for a chunk of a stream that is not a tensor, or not an array ``(T,)``."""
+    """Return the error for a chunk of a stream that is not a tensor (``expects_tensor``), or not an array ``(T,)``."""
     if isinstance(chunk, np.ndarray) and not expects_tensor:
         return AudioError(
             f"a chunk must be an array (T,), not an array of shape {chunk.shape}: make a stream for each utterance"
@@ -118,12 +121,12 @@ def refuse_lengths(lengths: Any, advice: str = ADVICE_ON_RATE) -> None:
 
     Args:
         lengths: second argument of the call, which must be None.
-        advice: see :func:`check_lengths_are_no_rate`.
+        advice: see :func:`refuse_rate_as_lengths`.
 
     Raises:
         AudioError: ``lengths`` is not None.
     """
-    check_lengths_are_no_rate(lengths, advice)
+    refuse_rate_as_lengths(lengths, advice)
     if lengths is not None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
 
@@ -138,10 +141,6 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     Raises:
         AudioError: the shape of the factors is not ``shape[:-1]``.
         OptionError: the factors are not numbers.
-
-    >>> from kaldi_compat.functional.checks import normalize_warps
-    >>> normalize_warps([1, 1.5], (2, 16000)), normalize_warps(1, (2, 16000))
-    ((1.0, 1.5), 1.0)
     """
     try:
         if isinstance(vtln_warp, (float, int)):
@@ -185,16 +184,16 @@ def check_list(
         error: an utterance has a different type or number of axes, or lengths are passed.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
-    is_one = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
-    is_one = is_one or getattr(items, "dtype", "O") != "O"  # A pandas Series of objects may hold arrays.
-    utterances = [items] if is_one else list(items)
-    noun, one = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
+    is_single = not isinstance(items, Iterable) or isinstance(items, _NO_LISTS)
+    is_single = is_single or getattr(items, "dtype", "O") != "O"  # A pandas Series of objects may hold arrays.
+    utterances = [items] if is_single else list(items)
+    noun, with_article = ("array", "an array") if kind is np.ndarray else ("tensor", "a tensor")
     for item in utterances:
-        expected = f"expected {one}, or a list with {one} {shape} for each utterance"
+        expected = f"expected {with_article}, or a list with {with_article} {shape} for each utterance"
         if not isinstance(item, kind):
-            converted = "the input" if is_one or isinstance(item, (int, float, np.number)) else "each item"
-            make = name_conversion(item, to_tensor=noun == "tensor")
-            raise error(f"{expected}, not {type(item).__name__}: convert {converted} with {make}")
+            converted = "the input" if is_single or isinstance(item, (int, float, np.number)) else "each item"
+            conversion = name_conversion(item, to_tensor=noun == "tensor")
+            raise error(f"{expected}, not {type(item).__name__}: convert {converted} with {conversion}")
         if item.ndim != len(axes):
             raise error(f"{expected}, but an item has the shape {tuple(item.shape)}: pass one utterance in each item")
     if lengths is not None:
@@ -208,7 +207,7 @@ class CheckedAudio(NamedTuple):
     samples: Any  # (T,) or (B, T): an array or a tensor.
     lengths: Any = None  # Number of valid samples in each row; None if all samples are valid.
     warps: Warps = 1.0  # One VTLN factor, or one for each row.
-    tracing: Tracing = UNTRACED  # Recorders of the operations on the samples.
+    tracing: Tracing = UNTRACED  # Tools that record the operations on the samples.
 
 
 class AudioFeature:
@@ -231,11 +230,14 @@ class AudioFeature:
     _scale_is_known = False
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
-        """Compute the features of checked audio, and with lengths their numbers of frames."""
+        """Return the features of checked audio. If it has lengths, also return the number of frames of each row.
+
+        ``generator`` is the source of the dithering noise, or None.
+        """
         raise NotImplementedError
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Any) -> list[Any]:
-        """Compute the features of utterances (T,), each with one VTLN factor."""
+        """Return the features of each of several utterances (T,). Each utterance has one VTLN factor."""
         raise NotImplementedError
 
     def _check_audio(
@@ -247,7 +249,7 @@ class AudioFeature:
             samples: audio (T,) or (B, T).
             lengths: number of valid samples of each row; None if all samples are valid.
             vtln_warp: one VTLN factor, or one for each row.
-            recorded: recorders of the operations on the samples.
+            recorded: tools that record the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
@@ -260,13 +262,13 @@ class AudioFeature:
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
-            check_lengths_are_no_rate(lengths)
+            refuse_rate_as_lengths(lengths)
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
 
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
-        """Return the checked lengths of the rows of audio."""
+        """Check the numbers of valid samples in the rows of audio, and return them (see :func:`check_lengths`)."""
         return check_lengths(lengths, samples, -1, AudioError)
 
     def _trust_scale(self) -> Self:
@@ -277,12 +279,13 @@ class AudioFeature:
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Compute the features of a :class:`io_ark.Wave`, or a list of features for a list of utterances.
 
-        The arguments are the same as for :meth:`_check_audio`. An utterance is an array, a tensor or a wave.
+        The arguments are the same as for :meth:`_check_audio` and :meth:`_compute`. An utterance is an array, a tensor
+        or a wave.
 
         Raises:
             AudioError: an utterance has a wrong type, shape or sampling rate, or ``lengths`` come with a list.
         """
-        check_lengths_are_no_rate(lengths)
+        refuse_rate_as_lengths(lengths)
         if isinstance(audio, Wave):
             samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
@@ -301,7 +304,7 @@ class AudioFeature:
         return self._compute_list(checked, generator)
 
     def _from_array(self, samples: Any) -> Any:
-        """Convert an array to the type of this feature."""
+        """Convert an array to the type of audio that this feature computes."""
         return samples
 
 
@@ -376,7 +379,7 @@ def warn_user_once(reason: str, message: str) -> None:
 def warn_user(message: str) -> None:
     """Issue a warning that points to the line of the user's code that called torch or this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch", "")  # "" is code without a module name, which torch generates.
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
+    skipped_packages = ("kaldi_compat", "torch", "")  # "" is code without a module name, which torch generates.
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in skipped_packages:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

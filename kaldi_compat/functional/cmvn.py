@@ -27,7 +27,7 @@ from kaldi_compat.functional.array_api import (
     take_frames,
     widen_to_float32,
 )
-from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.functional.batches import check_features, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CmvnKeywords, OnlineCmvnKeywords, SlidingCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
@@ -57,75 +57,71 @@ def cmvn_statistics(
         FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not match it.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import cmvn_statistics
     >>> cmvn_statistics(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     lengths = check_features(features, lengths)
     xp = get_namespace(features)
     features = widen_to_float32(features)
-    counted: Any = full((*features.shape[:-1], 1), 1.0, features)
+    factors: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
-        counted = astype(convert_like(weights, features), features.dtype)[..., None]
-        if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
+        factors = astype(convert_like(weights, features), features.dtype)[..., None]
+        if tuple(factors.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
-                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
+                f"weights of shape {tuple(factors.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
                 "pass one weight for each frame"
             )
-        features = xp.where(counted != 0, features, full((), 0.0, features))
+        features = xp.where(factors != 0, features, full((), 0.0, features))
     # As in Kaldi, weighted numbers are rounded to the precision of the features, and added in double precision.
-    uncounted = full(tuple(counted.shape), 0.0, counted)
+    zeros = full(tuple(factors.shape), 0.0, factors)
     rows: list[Any] = []
-    for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
-        wide = float64(zero_past(xp.concatenate(terms, axis=-1), lengths))
+    for row, terms in enumerate(((features * factors, factors), (features * features * factors, zeros))):
+        terms_in_double = float64(zero_padding(xp.concatenate(terms, axis=-1), lengths))
         if onto is not None:
-            wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
-        rows.append(xp.sum(wide, axis=-2))
+            terms_in_double = xp.concatenate((onto[..., row : row + 1, :], terms_in_double), axis=-2)
+        rows.append(xp.sum(terms_in_double, axis=-2))
     statistics: Array = xp.stack(rows, -2)
     return statistics
 
 
 def weigh_two_channels(first: Array, second: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
+    """Weigh the frames of the two channels of a call for CMVN statistics (Kaldi: compute-cmvn-stats-two-channel).
 
-    Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
-    (Kaldi: compute-cmvn-stats-two-channel).
+    In each frame, the louder channel has weight 1. Loudness is the first column (energy or C0). If both channels are
+    equally loud, the second channel counts as louder.
 
     Args:
-        first: features of the first channel, ``(..., frames, dim)``.
-        second: features of the second channel, of the same shape.
-        quieter_channel_weight: weight of the quieter channel; the louder one has weight 1.
+        first, second: features of the first and the second channel, ``(..., frames, dim)``.
+        quieter_channel_weight: weight of a frame in the quieter channel.
 
     Returns:
         The weights of both channels, each ``(..., frames)``.
     """
-    louder = first[..., 0] > second[..., 0]
-    high, low = full((), 1.0, first), full((), quieter_channel_weight, first)
+    is_first_louder = first[..., 0] > second[..., 0]
+    louder, quieter = full((), 1.0, first), full((), quieter_channel_weight, first)
     xp = get_namespace(first)
-    return xp.where(louder, high, low), xp.where(louder, low, high)
+    return xp.where(is_first_louder, louder, quieter), xp.where(is_first_louder, quieter, louder)
 
 
 def _check_dims(dims: Sequence[int], dim: int) -> None:
-    """Raise FeatureError if a dimension to skip does not exist."""
+    """Raise FeatureError if one of the columns ``dims`` to skip is not from 0 to ``dim - 1``."""
     if not all(0 <= d < dim for d in dims):
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}, not {':'.join(map(str, dims))}")
 
 
 def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
-    """Replace the statistics of some dimensions with zero mean and unit variance, so that normalization skips them.
+    """Set the statistics of some dimensions to zero mean and unit variance, so that normalization skips the dimensions.
 
     Args:
         statistics: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
-        dims: indices of the dimensions to skip.
+        dims: indices of the dimensions to skip, from 0.
 
     Returns:
         Statistics of the same shape and dtype.
 
     Raises:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
-
-    >>> import numpy as np
-    >>> replace_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
-    [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
     """
     if not dims:
         return statistics
@@ -138,19 +134,14 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     _check_dims(dims, dim)
     skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
-    fake = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
+    replacement = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
     xp = get_namespace(statistics)
-    replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), statistics)
+    replaced: Array = xp.where(skipped, xp.concatenate(replacement, axis=-2), statistics)
     return replaced
 
 
 def compute_mean_and_variance(statistics: Array) -> Array:
-    """Compute the mean and the variance of each column, ``(..., 2, dim)``, from statistics ``(..., 2, dim + 1)``.
-
-    >>> import numpy as np
-    >>> compute_mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
-    [[2.0, 3.0], [1.0, 1.0]]
-    """
+    """Compute the mean and the variance of each column, ``(..., 2, dim)``, from statistics ``(..., 2, dim + 1)``."""
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
     moments: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
@@ -158,7 +149,7 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def compute_scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the scale (None for 1) and the offset that normalize features, both ``(..., 1, dim)``.
+    """Return the factors (None for 1) and the offsets that apply ``options`` to features, both ``(..., 1, dim)``.
 
     Args:
         statistics: (..., 2, dim + 1), or (..., 1, dim + 1) if the options need no variances; in double precision.
@@ -254,16 +245,17 @@ def apply_cmvn(
         statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
             means only, one row ``(1, dim + 1)`` suffices.
             See :func:`replace_statistics` for dimensions to skip.
-        options, changes: means only or variances too, or the inverse, as a dataclass or by name (default: Kaldi's).
+        options, changes: means, also variances, or the inverse, as ``CmvnOptions`` or by name (default: Kaldi's).
 
     Returns:
         Features of the same shape and dtype, unchanged without ``norm_means``.
 
     Raises:
         FeatureError: the features are not floating-point numbers ``(..., frames, dim)``, or the statistics do not match
-            them, count less than one frame, or are not finite.
+            the features, count less than one frame, or are not finite.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_statistics
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
     >>> apply_cmvn(x, cmvn_statistics(x), norm_vars=True).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
@@ -282,32 +274,29 @@ def apply_cmvn(
 def apply_own_cmvn(
     features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[CmvnKeywords]
 ) -> Array:
-    """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
+    """Normalize each utterance by its mean, and with ``norm_vars`` also by its variance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: means or also variances, as ``CmvnOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype, not normalized without ``norm_means``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
-
-    >>> import numpy as np
-    >>> apply_own_cmvn(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
-    [[-1.0], [1.0], [0.0]]
     """
     options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
-    return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
+    return zero_padding(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
 def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
-    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window ends
-    with the frame, or with frame ``min_cmn_window - 1`` if that is later. Windows are cut at the ends of the utterance.
+    With ``center``, the window lies around the frame, or is moved to an end of the utterance. Otherwise the window
+    begins ``cmn_window`` frames before the frame, and ends with the frame, or with frame ``min_cmn_window - 1`` if that
+    is later. Windows are cut at the ends of the utterance.
 
     Args:
         time: frame numbers, integers of any shape.
@@ -345,7 +334,7 @@ def compute_sliding_mean_and_variance(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: options of the window, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: options of the window, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -363,11 +352,11 @@ def compute_sliding_mean_and_variance(
     if lengths is None:
         start, end = compute_sliding_windows(time, frames, options)
     else:
-        last = convert_like(lengths, features)[..., None]
+        ends = convert_like(lengths, features)[..., None]
         start, end = compute_sliding_windows(
-            xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options
+            xp.minimum(time, xp.clip(ends - 1, 0, None)), xp.clip(ends, 1, None), options
         )
-    return compute_window_mean_and_variance(zero_past(features, lengths), start, end)
+    return compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
 
 
 def compute_window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
@@ -387,18 +376,19 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
 
     # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps the sums small, so that
     # the variance, which does not depend on an offset, keeps its precision.
-    wide = float64(features)
-    origin = wide[..., :1, :]
-    centered = wide - origin
+    doubles = float64(features)
+    origin = doubles[..., :1, :]
+    centered = doubles - origin
 
-    def window_average(values: Array) -> Array:
+    def average_windows(values: Array) -> Array:
+        """Return the mean of ``values`` (..., frames, dim) over each window, (..., windows, dim)."""
         sums: Any = sum_cumulatively(values, -2)
         sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
 
-    mean = window_average(centered)
-    variance = window_average(centered * centered) - mean * mean
+    mean = average_windows(centered)
+    variance = average_windows(centered * centered) - mean * mean
     return mean + origin, variance, size
 
 
@@ -414,8 +404,8 @@ def sliding_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the window, as ``SlidingCmvnOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype. With ``norm_vars``, a window of a single frame gives zeros.
@@ -424,6 +414,7 @@ def sliding_cmvn(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import sliding_cmvn
     >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), cmn_window=2, center=True).tolist()
     [[-1.0], [1.0], [2.0]]
     """
@@ -432,7 +423,7 @@ def sliding_cmvn(
         by_utterance: Array = _compute_sliding_cmvn_exactly(features, options, check_features(features, lengths))
         return by_utterance
     mean, variance, size = compute_sliding_mean_and_variance(features, options, lengths=lengths)
-    return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
+    return zero_padding(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 
 
 def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
@@ -478,14 +469,16 @@ def online_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
-    """Normalize each frame over the frames up to it (Kaldi: OnlineCmvn), for a speaker's first utterance.
+    """Normalize each frame by the mean (and variance) of the frames up to it (Kaldi: OnlineCmvn).
+
+    An utterance is normalized as the first utterance of its speaker.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)``: statistics of a corpus, which fill the window at the start of an utterance.
-        options, changes: options of the window and the normalization, as a dataclass or by name (default: Kaldi's).
+        options, changes: window and normalization, as ``OnlineCmvnOptions`` or by name; Kaldi's defaults if omitted.
         skip_dims: dimensions to leave unchanged.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype, equal to Kaldi's except for rounding. See
@@ -496,6 +489,7 @@ def online_cmvn(
             exist, the lengths do not match, or the statistics are invalid (see :func:`apply_cmvn`).
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.cmvn import cmvn_statistics, online_cmvn
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
     >>> online_cmvn(frames, cmvn_statistics(frames), cmn_window=2, global_frames=1).tolist()
     [[-1.5], [1.0], [1.0], [1.0]]
@@ -517,16 +511,18 @@ def apply_online_normalization(
     """
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
-    window = compute_window_mean_and_variance(zero_past(features, lengths), start, end)
+    window = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
     window = fill_window(window, float64(statistics), options.global_frames, options)
-    result: Array = zero_past(normalize_online(features, window, options, skip_dims), lengths)
+    result: Array = zero_padding(normalize_frames_online(features, window, options, skip_dims), lengths)
     return result
 
 
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
+    """Fill windows of fewer than ``cmn_window`` frames with statistics, such as those of a corpus.
+
+    The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
@@ -542,13 +538,14 @@ def fill_window(
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
     added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    extra = compute_mean_and_variance(statistics)
-    apart = extra[..., 0, :] - mean
-    spread = variance + share * (extra[..., 1, :] - variance) + share * (1 - share) * apart * apart
-    return mean + share * apart, spread, size + added
+    moments = compute_mean_and_variance(statistics)
+    distance = moments[..., 0, :] - mean
+    # The squared distance of the two means adds to the variance of the frames and the statistics together.
+    filled_variance = variance + share * (moments[..., 1, :] - variance) + share * (1 - share) * distance * distance
+    return mean + share * distance, filled_variance, size + added
 
 
-def normalize_online(
+def normalize_frames_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
     """Subtract the mean (with ``norm_means``) and divide by the standard deviation (with ``norm_vars``) of the windows.
@@ -576,7 +573,7 @@ def normalize_online(
     normalized: Array = astype(centered, features.dtype)
     if not skip_dims:
         return normalized
-    chosen: Array = xp.where(
+    with_skipped: Array = xp.where(
         convert_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
     )
-    return chosen
+    return with_skipped

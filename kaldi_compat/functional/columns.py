@@ -12,16 +12,14 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate each frame with its neighbors to (frames, columns * (left_context + 1 + right_context)).
+    """Concatenate each frame with its neighbors in the utterance. The edge frames are repeated.
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         options: number of neighbors on each side.
 
-    >>> before = SpliceOptions(left_context=1, right_context=0)
-    >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
-    [[0.0, 0.0], [0.0, 1.0], [7.0, 7.0]]
+    Returns:
+        Features (frames, columns * (left_context + 1 + right_context)).
     """
     firsts = range(-options.left_context, options.right_context + 1)
     np.empty((len(x), x.shape[1] * len(firsts)), np.float32)  # Raises MemoryError before a huge context fills memory.
@@ -29,20 +27,16 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
-    """Return the columns of a matrix (rows, dim) with these indices, in the order of ``columns``."""
+    """Return the columns of a matrix ``x`` (rows, dim) whose indices are in ``columns``, in this order."""
     return np.take(x, columns, axis=1)
 
 
 def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
-    """Append the vector of each utterance to all frames of the utterance: (frames, columns + width).
+    """Append the vector of each utterance to all frames of the utterance, and return (frames, columns + width).
 
     Args:
-        x: (frames, columns): frames of all utterances.
-        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        x, bounds: frames (frames, columns) of all utterances, and their boundaries (utterances + 1,).
         vectors: (utterances, width): a vector for each utterance.
-
-    >>> append_vectors(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
-    [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
     """
     columns = x.shape[1]
     result = np.empty((len(x), columns + vectors.shape[1]), np.result_type(x, vectors))

@@ -21,7 +21,7 @@ from kaldi_compat.functional.array_api import (
     float64,
     full,
 )
-from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
+from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
@@ -34,8 +34,7 @@ Filter = tuple[float, ...]
 def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
     """Return the filter that applies ``previous``, and then the regression slope over ``window`` frames on each side.
 
-    >>> [round(weight, 4) for weight in compute_derivative_filter((1.0,), 2)]
-    [-0.2, -0.1, 0.0, 0.1, 0.2]
+    For ``previous`` (1,) and ``window`` 2, the taps are -0.2, -0.1, 0, 0.1 and 0.2. The filter is centered on a frame.
     """
     ramp = np.arange(-window, window + 1, dtype=dtype)
     weights = np.zeros(len(previous) + 2 * window, dtype)
@@ -46,11 +45,9 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 
 
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filters of order 0 (one tap) to ``delta_order``. A filter is the slope of the previous filter.
+    """Return the filters of orders 0 (one tap) to ``delta_order``, with weights that are rounded to ``dtype``.
 
-    Args:
-        options: order and window of the deltas.
-        dtype: type of the weights.
+    Each filter is the slope of the filter before it.
     """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
@@ -59,12 +56,12 @@ def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] =
 
 
 def count_delta_context(options: DeltaOptions) -> int:
-    """Return how many frames on each side of a frame :func:`compute_inner_deltas` needs."""
+    """Return the number of frames on each side of a frame that :func:`compute_inner_deltas` needs."""
     return options.delta_order * options.delta_window
 
 
 def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
-    """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
+    """Return the sum over j of ``weights[j]`` times the ``count`` frames from frame ``first + j`` on.
 
     Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
     weights, the frames are returned unchanged.
@@ -75,11 +72,11 @@ def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: in
     total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
     for j, weight in enumerate(weights):
         if weight != 0.0:
-            total = _multiply_add(total, weight, features[..., first + j : first + j + count, :])
+            total = _add_weighted_frames(total, weight, features[..., first + j : first + j + count, :])
     return total
 
 
-def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
+def _add_weighted_frames(total: Array, weight: float, frames: Array) -> Array:
     """Return ``total + weight * frames``.
 
     The sum is rounded once for float32 arrays, in the precision of the frames in an export to ONNX, and otherwise first
@@ -95,22 +92,20 @@ def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
     return added
 
 
-def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
-    """Filter features along time, and concatenate the results.
+def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], num_frames: int) -> Array:
+    """Apply each of several filters along time, and concatenate the results of a frame.
 
     Args:
         features: (..., frames + context, dim).
         filters: weights of each filter.
-        firsts: for each filter, index of the frame of the first weight for the first result.
-        frames: number of frames of the result.
+        firsts: for each filter, index of the frame to which its first weight applies in the first frame of the result.
+        num_frames: number of frames of the result.
 
     Returns:
-        (..., frames, dim * filters).
+        Results of the filters, side by side (..., frames, dim * filters).
     """
-    results = [
-        _sum_weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
-    ]
-    return concatenate(results)
+    pairs = zip(filters, firsts, strict=True)
+    return concatenate([_sum_weighted_frames(features, weights, first, num_frames) for weights, first in pairs])
 
 
 def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
@@ -118,11 +113,11 @@ def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequen
 
     Args:
         features: ``(..., context + frames + context, dim)`` with ``context = count_delta_context(options)``.
-        options: order and window.
+        options: order and window of the deltas.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (delta_order + 1))``.
+        ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
     """
     context = count_delta_context(options)
     firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
@@ -143,8 +138,8 @@ def add_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: order and window, as ``DeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
@@ -153,13 +148,15 @@ def add_deltas(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.deltas import add_deltas
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), delta_order=1, delta_window=1).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
     """
     lengths = check_features(features, lengths)
     options = make_options("add_deltas", DeltaOptions, options, changes)
     context = count_delta_context(options)
-    return zero_past(
+    return zero_padding(
         compute_inner_deltas(repeat_edge_frames(features, context, context, lengths), options, filters), lengths
     )
 
@@ -173,38 +170,40 @@ def repeated_deltas(
     filters: Sequence[Filter] | None = None,
     **changes: Unpack[DeltaKeywords],
 ) -> Array:
-    """Append deltas, deltas of deltas and so on; every order repeats its own edge frames (torchaudio, librosa).
+    """Append deltas, deltas of deltas and so on, as torchaudio and librosa do: each order repeats its own edge frames.
 
     Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
     and last frames differ.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: order and window, as ``DeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (delta_order + 1))``.
+        ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.deltas import repeated_deltas
     >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), delta_window=1).tolist()
     [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
     """
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
-    parts = [zero_past(features, lengths)]
+    parts = [zero_padding(features, lengths)]
     for _ in range(options.delta_order):
         extended = repeat_edge_frames(parts[-1], options.delta_window, options.delta_window, lengths)
-        parts.append(zero_past(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+        parts.append(zero_padding(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
     return concatenate(parts)
 
 
 def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return how many frames before and after a frame :func:`compute_inner_shifted_deltas` needs."""
+    """Return the numbers of frames before and after a frame that :func:`compute_inner_shifted_deltas` needs."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
@@ -212,11 +211,9 @@ def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]
 def compute_shifted_delta_filters(
     options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32
 ) -> list[Filter]:
-    """Return the filter of the features themselves (one tap), followed by the filters of the blocks.
+    """Return the filter of the features themselves (one tap), followed by the filter of each block of deltas.
 
-    Args:
-        options: numbers and distances of the deltas.
-        dtype: type of the weights.
+    The weights are rounded to ``dtype``.
     """
     return [(1.0,), *[compute_derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
@@ -229,11 +226,11 @@ def compute_inner_shifted_deltas(
     Args:
         features: ``(..., left + frames + right, dim)`` with
             ``left, right = count_shifted_delta_context(options)``.
-        options: window, blocks and shift.
+        options: window, number of blocks, and shift from block to block in frames.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (num_blocks + 1))``.
+        ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
     """
     left, right = count_shifted_delta_context(options)
     blocks: list[int] = [
@@ -256,22 +253,24 @@ def add_shifted_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: window, blocks and shift, as ``ShiftedDeltaOptions`` or by name; Kaldi's defaults if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
-        ``(..., frames, dim * (num_blocks + 1))``.
+        ``(..., frames, dim * (num_blocks + 1))``: the features, and then the blocks of deltas.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.deltas import add_shifted_deltas
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)
     """
     lengths = check_features(features, lengths)
     options = make_options("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = count_shifted_delta_context(options)
-    return zero_past(
+    return zero_padding(
         compute_inner_shifted_deltas(repeat_edge_frames(features, left, right, lengths), options, filters), lengths
     )

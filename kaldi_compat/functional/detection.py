@@ -37,7 +37,7 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
     >>> eer([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], ["target"] * 3 + ["nontarget"] * 3)
     0.3333333333333333
     """
-    values, is_target = _parse_comparable(scores, labels)
+    values, is_target = _parse_trials_without_nan(scores, labels)
     return compute_equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
 
 
@@ -52,8 +52,7 @@ def min_dcf(
     their order, so the result can depend on the order of such trials.
 
     Args:
-        scores: see :func:`eer`.
-        labels: see :func:`eer`.
+        scores, labels: see :func:`eer`.
         p_target: prior probability of a target trial, between 0 and 1.
         c_miss: cost of a rejected target trial, above 0.
         c_fa: cost of an accepted nontarget trial, above 0.
@@ -77,7 +76,7 @@ def min_dcf(
         raise OptionError(
             "c_miss * p_target or c_fa * (1 - p_target) is too small: multiply both costs by the same number"
         )
-    values, is_target = _parse_comparable(scores, labels)
+    values, is_target = _parse_trials_without_nan(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
     false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
@@ -85,8 +84,8 @@ def min_dcf(
     return float(costs.min()) / min(miss_cost, false_alarm_cost)
 
 
-def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Return the result of :func:`parse_trials`. Refuse NaN, which would count as the largest score."""
+def _parse_trials_without_nan(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
+    """Return the result of :func:`parse_trials`. Raise OptionError for NaN, which would count as the largest score."""
     values, is_target = parse_trials(scores, labels)
     if invalid := np.flatnonzero(np.isnan(values)).tolist():
         raise OptionError(f"scores[{invalid[0]}] is NaN: remove the trial, or compute its score again")
@@ -94,11 +93,7 @@ def _parse_comparable(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, np
 
 
 def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
-    """Convert the arguments of :func:`eer` to arrays.
-
-    Args:
-        scores: see :func:`eer`.
-        labels: see :func:`eer`.
+    """Convert the scores and the labels of :func:`eer` to arrays.
 
     Returns:
         The scores as floats (trials,), and a mask (trials,) that is True for target trials.
@@ -134,11 +129,11 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     return values, is_target
 
 
-def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the labels that equal ``text`` or ``number``. An array of objects may hold both."""
+def _match_labels(labels: npt.NDArray[Any], word: str, number: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the labels that equal ``word`` or ``number``. An array of objects may hold both."""
     matches = np.zeros(labels.shape, np.bool_)
     if labels.dtype.kind in "UO":
-        matches |= labels == text
+        matches |= labels == word
     if labels.dtype.kind != "U":
         matches |= labels == number
     return matches
@@ -151,8 +146,7 @@ def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float
     nontargets, or the highest target score if there is none.
 
     Args:
-        targets: scores of the target trials, (trials,), in ascending order.
-        nontargets: scores of the nontarget trials, (trials,), in ascending order.
+        targets, nontargets: scores of the target and the nontarget trials, both (trials,), in ascending order.
     """
     rejected = np.arange(len(targets) - 1)
     # Numbers of accepted nontargets for which both error rates are the same.

@@ -14,6 +14,7 @@ from kaldi_compat.functional.blocks import make_c_arguments
 
 
 def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
+    """Compute :func:`compute_window_means` in C. Return NotImplemented unless the weights are float32."""
     if weighted.shape != weights.shape:
         raise ValueError(f"weighted must have the shape of weights, {weights.shape}, not {weighted.shape}")
     if min(left, right) < -1:
@@ -34,7 +35,7 @@ def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, le
         weights: (rows,): weights of the frames of the utterances.
         weighted: (rows,): values of the frames times their weights.
         bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
-        left, right: number of frames before and after a frame that belong to the window of the frame.
+        left, right: number of frames before and after a frame that belong to its window. -1 excludes the frame itself.
 
     Returns:
         (rows,): sum of ``weighted`` divided by the sum of ``weights`` in each window, or NaN for 0 / 0.

@@ -21,7 +21,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     widen_to_float32,
 )
-from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.functional.batches import check_features, zero_padding
 from kaldi_compat.functional.cmvn import compute_window_mean_and_variance
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
@@ -47,8 +47,8 @@ def utterance_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: with or without the standard deviation, and how it is computed, as a dataclass or by name.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: use and computation of the standard deviation, as ``UtteranceCmvnOptions`` or by name.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -57,6 +57,7 @@ def utterance_cmvn(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.normalization import utterance_cmvn
     >>> utterance_cmvn(np.array([[1.0], [3.0], [9.0]]), norm_vars=True, lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
@@ -65,25 +66,26 @@ def utterance_cmvn(
     xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds in pairs, for which single precision
     # suffices, and runs on devices without double precision.
-    wide: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
+    precise: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
     # The count is an array even without lengths, because it is a symbol in a traced model.
-    count: Any = full((), 0.0, wide) + features.shape[-2]
+    count: Any = full((), 0.0, precise) + features.shape[-2]
     if lengths is not None:
-        count = astype(convert_like(lengths, features), wide.dtype)[..., None, None]
+        count = astype(convert_like(lengths, features), precise.dtype)[..., None, None]
 
-    def average(values: Any, missing: int) -> Any:
-        counted: Any = zero_past(values, lengths)
-        total = sum_in_order(counted, -2) if isinstance(counted, np.ndarray) else xp.sum(counted, -2, keepdim=True)
-        return total / xp.clip(count - missing, 1, None)
+    def average_frames(values: Any, ddof: int) -> Any:
+        """Return the sum of ``values`` over the frames, divided by their number minus ``ddof``: (..., 1, dim)."""
+        masked: Any = zero_padding(values, lengths)
+        total = sum_in_order(masked, -2) if isinstance(masked, np.ndarray) else xp.sum(masked, -2, keepdim=True)
+        return total / xp.clip(count - ddof, 1, None)
 
-    mean = average(wide, 0)
-    normalized: Array = wide - mean
+    mean = average_frames(precise, 0)
+    normalized: Array = precise - mean
     if options.norm_vars:
-        variance = average(normalized * normalized, int(options.unbiased))
-        constant = variance <= xp.square(CONSTANT * mean)
-        deviation = xp.sqrt(xp.where(constant, full((), 1.0, variance), variance + options.epsilon))
-        normalized = xp.where(constant, full((), 0.0, normalized), normalized / deviation)
-    return zero_past(astype(normalized, features.dtype), lengths)
+        variance = average_frames(normalized * normalized, int(options.unbiased))
+        is_constant = variance <= xp.square(CONSTANT * mean)
+        deviation = xp.sqrt(xp.where(is_constant, full((), 1.0, variance), variance + options.epsilon))
+        normalized = xp.where(is_constant, full((), 0.0, normalized), normalized / deviation)
+    return zero_padding(astype(normalized, features.dtype), lengths)
 
 
 @takes_options(CenteredMeanOptions)
@@ -101,8 +103,8 @@ def subtract_centered_mean(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the number of frames on each side, as a dataclass or by name.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the number of frames on each side, as ``CenteredMeanOptions`` or by name.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -111,6 +113,7 @@ def subtract_centered_mean(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.normalization import subtract_centered_mean
     >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), context=1).tolist()
     [[-1.0], [-1.0], [2.5]]
     """
@@ -119,32 +122,37 @@ def subtract_centered_mean(
     xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
-    end: Any = frames
+    count: Any = frames
     if lengths is not None:
-        end = xp.clip(convert_like(lengths, features)[..., None], 1, None)
-        time = xp.minimum(time, end - 1)
-    first = xp.clip(time - options.context, 0, None)
-    last = time + options.context + 1
-    last = xp.clip(last, None, frames) if lengths is None else xp.minimum(last, end)
-    mean, _, _ = compute_window_mean_and_variance(zero_past(features, lengths), first, last)
-    result: Array = zero_past(astype(float64(features) - mean, features.dtype), lengths)
+        count = xp.clip(convert_like(lengths, features)[..., None], 1, None)
+        time = xp.minimum(time, count - 1)
+    start = xp.clip(time - options.context, 0, None)
+    end = time + options.context + 1
+    end = xp.clip(end, None, frames) if lengths is None else xp.minimum(end, count)
+    mean, _, _ = compute_window_mean_and_variance(zero_padding(features, lengths), start, end)
+    result: Array = zero_padding(astype(float64(features) - mean, features.dtype), lengths)
     return result
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Compute ``(features + shift) * scale``.
+    """Normalize features by fixed statistics: compute ``(features + shift) * scale``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         shift, scale: the negative mean, and the inverse of the standard deviation; a number or ``(dim,)``.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
 
     Raises:
         FeatureError: the features are not floats ``(..., frames, dim)``, or the dimension of the shift or the scale or
-            the lengths do not match them.
+            the lengths do not match the features.
+
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.normalization import apply_shift_and_scale
+    >>> apply_shift_and_scale(np.array([[1.0, 4.0]]), [-1.0, -2.0], 0.5).tolist()
+    [[0.0, 1.0]]
     """
     lengths = check_features(features, lengths)
     offset: Array = astype(convert_like(shift, features), features.dtype)
@@ -156,7 +164,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
                 f"statistics of dimension {statistics.shape[-1]} do not fit features of dimension {dim}: "
                 "pass statistics of the same features"
             )
-    return zero_past((features + offset) * factor, lengths)
+    return zero_padding((features + offset) * factor, lengths)
 
 
 @takes_options(FloorOptions)
@@ -171,8 +179,8 @@ def floor_features(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the minimum, as a dataclass or by name; 0 if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        options, changes: the minimum, as ``FloorOptions`` or by name; 0 if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames of the result are zero.
 
     Returns:
         Features of the same shape and dtype.
@@ -181,10 +189,11 @@ def floor_features(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.normalization import floor_features
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()
     [[0.0, 2.0]]
     """
     lengths = check_features(features, lengths)
     options = make_options("floor_features", FloorOptions, options, changes)
     floored: Array = get_namespace(features).clip(features, options.minimum, None)
-    return zero_past(floored, lengths)
+    return zero_padding(floored, lengths)

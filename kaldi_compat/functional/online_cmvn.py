@@ -30,7 +30,7 @@ logger = Logger("kaldi_compat")
 
 
 class OnlineCmvn:
-    """Normalize frames as they arrive, over the frames up to them, as Kaldi's apply-cmvn-online does, bit for bit.
+    """Normalize each frame over a window that ends with the frame, with the bits of Kaldi's apply-cmvn-online.
 
     A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
@@ -38,16 +38,18 @@ class OnlineCmvn:
     utterance of another speaker.
 
     Args:
-        statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, such as the result of ``matrix-sum scp:cmvn.scp``.
         options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
-        changes: single options by name, which replace those in ``options``.
+        changes: single options by name, which replace values in ``options``.
 
     Raises:
         FeatureError: the statistics are a table or the name of a file.
         OptionError: the options are invalid.
 
+    >>> import numpy as np
     >>> from kaldi_compat.functional.cmvn import cmvn_statistics
+    >>> from kaldi_compat.numpy import OnlineCmvn
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]], np.float32)
     >>> online = OnlineCmvn(cmvn_statistics(frames), cmn_window=2, global_frames=1)
     >>> online(frames[:1]).tolist(), online(frames[1:]).tolist()
@@ -76,12 +78,12 @@ class OnlineCmvn:
         self.reset()
 
     def reset(self) -> None:
-        """Begin an utterance of another speaker."""
+        """Forget the statistics of the speaker, and begin an utterance of another speaker."""
         self._seen = self._no_statistics  # Statistics of all frames of the speaker so far, (2, dim + 1).
         self.end_utterance()
 
     def end_utterance(self) -> None:
-        """Begin another utterance of the same speaker."""
+        """End the utterance. The next frames begin another utterance of the same speaker."""
         self._speaker = self._seen  # Statistics of the speaker's earlier utterances, (2, dim + 1).
         self._sums = self._no_sums  # Sums and sums of squares of the frames in the window, (2, dim).
         self._recent = self._no_frames  # The frames in the window, (frames, dim).
@@ -93,7 +95,7 @@ class OnlineCmvn:
             features: ``(frames, dim)``, float32.
 
         Returns:
-            ``(frames, dim)``.
+            Normalized features ``(frames, dim)``.
 
         Raises:
             FeatureError: the statistics do not fit the features, count no frames or are not finite, or a dimension to
@@ -101,10 +103,10 @@ class OnlineCmvn:
         """
         if len(features) == 0:
             return features
-        self._check(features)
-        known = np.concatenate((self._recent, features))
-        result: Floats = self._normalize_block(known, np.array([0, len(known)]), len(self._recent), True)
-        self._recent = known[-self.options.cmn_window :]
+        self._check_columns(features)
+        rows = np.concatenate((self._recent, features))
+        result: Floats = self._normalize_block(rows, np.array([0, len(rows)]), len(self._recent), True)
+        self._recent = rows[-self.options.cmn_window :]
         return result
 
     def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
@@ -112,68 +114,74 @@ class OnlineCmvn:
 
         Args:
             features: ``(frames, dim)``, float32.
-            bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+            bounds: rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 
         Returns:
-            ``(frames, dim)``.
+            Normalized features ``(frames, dim)``.
 
         Raises:
             FeatureError: see :meth:`__call__`. The utterances are then not added to the statistics of the speaker.
         """
         if len(features) == 0:
             return features
-        self._check(features)
-        begin = self.end_utterance if adapts else self.reset
-        before = vars(self).copy()
-        begin()
+        self._check_columns(features)
+        begin_utterance = self.end_utterance if adapts else self.reset
+        saved_state = vars(self).copy()
+        begin_utterance()
         x, rows = np.ascontiguousarray(features), np.ascontiguousarray(bounds, np.int64)
         try:
             result: Floats = self._normalize_block(x, rows, 0, adapts)
         except FeatureError:
-            vars(self).update(before)
+            vars(self).update(saved_state)
             raise
-        begin()
+        begin_utterance()
         return result
 
-    def _check(self, features: Floats) -> None:
+    def _check_columns(self, features: Floats) -> None:
+        """Raise FeatureError if the statistics do not fit the columns of the features."""
         if self._corpus.shape != (2, features.shape[1] + 1):
             raise FeatureError(
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}: "
                 f"expected (2, {features.shape[1] + 1})"
             )
 
-    def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
+    def _normalize_block_in_c(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Any:
+        """Compute :meth:`_normalize_block` in C. Return NotImplemented for a case that NumPy must handle."""
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
-            return NotImplemented  # NumPy then raises an error, warns, or returns the features unchanged.
+            return NotImplemented  # NumPy then raises an error, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
-        out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
-        is_odd = native.function("online_cmvn")(
-            x, bounds, len(bounds) - 1, dim, known, options.cmn_window, self._corpus, options.global_frames,
+        out, skipped = np.empty((len(x) - start, dim), np.float32), np.array(self.skip_dims, np.int32)
+        needs_numpy = native.function("online_cmvn")(
+            x, bounds, len(bounds) - 1, dim, start, options.cmn_window, self._corpus, options.global_frames,
             speaker if adapts else None, options.speaker_frames, seen if adapts else None, skipped, len(skipped),
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
-        if is_odd:
+        if needs_numpy:  # NumPy then warns, or raises an error for a variance that is not finite.
             return NotImplemented
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
 
     @native.twin(_normalize_block_in_c)
-    def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize :meth:`utterances`, without the first ``known`` rows of ``x``, which earlier calls normalized."""
+    def _normalize_block(self, x: Floats, bounds: Integers, start: int, adapts: bool) -> Floats:
+        """Normalize utterances: see :meth:`utterances`. Earlier calls normalized the rows of ``x`` before ``start``.
+
+        The result (frames, dim) does not contain these rows.
+        """
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
-                known = 0
+                start = 0
                 self.end_utterance() if adapts else self.reset()
             if len(frames):
-                parts.append(self._normalize_utterance(frames, known))
+                parts.append(self._normalize_utterance(frames, start))
         return np.concatenate(parts)
 
-    def _normalize_utterance(self, frames: Floats, known: int) -> Floats:
-        features = frames[known:]
-        sums = window = self._compute_windows(frames, known)
+    def _normalize_utterance(self, frames: Floats, start: int) -> Floats:
+        """Normalize frame ``start`` and later frames, and update the statistics of the window and the speaker."""
+        features = frames[start:]
+        sums = window = self._compute_windows(frames, start)
         size = self.options.cmn_window
         if self._speaker[0, -1] > 0:
             window = _fill_windows(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
@@ -192,25 +200,26 @@ class OnlineCmvn:
         result: Floats = apply_normalization(columns, window, self._plain_options)[:, 0]
         return result
 
-    def _compute_windows(self, x: Floats, known: int) -> Doubles:
-        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``known`` and each later row.
+    def _compute_windows(self, x: Floats, start: int) -> Doubles:
+        """Return the statistics (rows, 2, dim + 1) of the windows that end at row ``start`` and each later row.
 
         The frames are added in Kaldi's order.
         """
-        size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
+        size, frames, dim = self.options.cmn_window, len(x) - start, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # [:, 0]: terms that enter a frame's window; [:, 1]: terms that leave it.
-        steps[:, 0] = self._make_terms(x[known:])
+        steps[:, 0] = self._make_terms(x[start:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         statistics = np.zeros((frames, 2, dim + 1))
         statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
-        statistics[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
+        statistics[:, 0, dim] = np.minimum(np.arange(start, len(x)) + 1, size)
         return statistics
 
     def _make_terms(self, features: Floats) -> Doubles:
-        wide = features.astype(np.float64)
-        return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
+        """Return the features and, with ``norm_vars``, their squares in double precision: (frames, 2, dim)."""
+        doubles = features.astype(np.float64)
+        return np.stack((doubles, doubles * doubles if self.options.norm_vars else np.zeros_like(doubles)), axis=1)
 
     def _add_frames(self, features: Floats) -> Doubles:
         """Return the statistics of the speaker after adding the frames in order.
@@ -228,7 +237,9 @@ class OnlineCmvn:
 
 
 def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill short windows with statistics, which count as the missing frames, but at most as ``max_frames`` frames.
+    """Fill windows of fewer than ``size`` frames with the statistics ``other``.
+
+    The statistics count as the missing frames, but at most as ``max_frames`` frames.
 
     Args:
         window: (frames, 2, dim + 1): statistics of the window of each frame.
@@ -237,7 +248,7 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
         size: number of frames of a full window.
 
     Raises:
-        FeatureError: the statistics count no frames.
+        FeatureError: a window is not full, but the statistics count no frames.
     """
     counts = window[:, 0, -1]
     lacking = np.flatnonzero(counts < size)

@@ -51,12 +51,13 @@ def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> t
     """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
     The imaginary part of bin 0 holds the Nyquist bin, which is real.
-    Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency.
+    Like Kaldi, this treats bin 0 as one complex number, which adds a constant and a tone at the Nyquist frequency.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _compute_spectrum(signal: Array) -> tuple[Array, Array]:
+    """Return the packed spectrum of a signal (..., points): see :func:`multiply_packed_spectra`."""
     if isinstance(signal, np.ndarray):
         return compute_packed_rfft(signal)
     xp = get_namespace(signal)
@@ -67,6 +68,7 @@ def _compute_spectrum(signal: Array) -> tuple[Array, Array]:
 
 
 def _compute_signal(re: Array, im: Array) -> Array:
+    """Return the signal (..., points) of a packed spectrum: see :func:`multiply_packed_spectra`."""
     n = 2 * re.shape[-1]
     if isinstance(re, np.ndarray):
         scaled: np.ndarray[Any, Any] = compute_packed_irfft(re, im) * np.float32(1.0 / n)
@@ -80,14 +82,21 @@ def _compute_signal(re: Array, im: Array) -> Array:
 
 @convolved_in_c
 def convolve(signal: Array, taps: Array) -> Array:
-    """Convolve by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
+    """Convolve a signal with a filter by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
+
+    As in Kaldi, each block also has a constant and a tone at the Nyquist frequency (:func:`multiply_packed_spectra`).
 
     Args:
         signal: ``(..., samples)``, float32 (or float64 in torch).
         taps: ``(taps,)``: the filter.
 
     Returns:
-        ``(..., samples + taps - 1)``.
+        The whole convolution, ``(..., samples + taps - 1)``.
+
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.reverberate import convolve
+    >>> convolve(np.ones(1000, np.float32), np.ones(9, np.float32)).shape
+    (1008,)
     """
     xp = get_namespace(signal)
     *batch, samples = signal.shape
@@ -97,10 +106,10 @@ def convolve(signal: Array, taps: Array) -> Array:
     blocks = -(-length // step)
 
     padded = xp.concatenate((signal, full((*batch, blocks * step - samples), 0.0, signal)), axis=-1)
-    cut = padded.reshape(*batch, blocks, step)
-    cut = xp.concatenate((cut, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
-    filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
-    out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(filled), _compute_spectrum(cut)))
+    steps = padded.reshape(*batch, blocks, step)
+    inputs = xp.concatenate((steps, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
+    padded_taps = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
+    out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(padded_taps), _compute_spectrum(inputs)))
 
     # The tail of a block overlaps the start of the next block, to which it is added.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
@@ -112,7 +121,7 @@ def convolve(signal: Array, taps: Array) -> Array:
 
 
 def compute_power(signal: Array) -> Array:
-    """Compute the mean square of a signal ``(..., samples)`` over its samples, ``(..., 1)``."""
+    """Return the mean square ``(..., 1)`` of the samples of a signal ``(..., samples)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
         # Squares are added in the order of Kaldi's BLAS, because the rounding of the sum changes the samples' last
@@ -126,11 +135,9 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the taps from 1 ms before the peak, the direct sound, to 50 ms after it (Kaldi: ComputeEarlyReverbEnergy).
+    """Return the taps of an impulse response (taps,) from 1 ms before its peak, the direct sound, to 50 ms after it.
 
-    Args:
-        impulse_response: (taps,).
-        sample_frequency: sampling rate in Hz.
+    ``sample_frequency`` is its sampling rate in Hz (Kaldi: ComputeEarlyReverbEnergy).
     """
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
@@ -139,7 +146,9 @@ def extract_early_part(impulse_response: Array, sample_frequency: float) -> Arra
 
 
 def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_frequency: float) -> Array:
-    """Add noise to a signal at a signal-to-noise ratio. Noise past the end of the signal is cut off.
+    """Add noise to a signal at a signal-to-noise ratio, as Kaldi's wav-reverberate does.
+
+    Noise past the end of the signal is cut off.
 
     Args:
         signal: ``(..., samples)``.
@@ -147,12 +156,21 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
         signal_power: ``(..., 1)``: the power that the signal-to-noise ratio refers to.
         sample_frequency: sampling rate of the signal in Hz.
 
+    Returns:
+        Signal of the same shape and dtype.
+
     Raises:
         AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
+
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.reverberate import AdditiveSignal, add_noise
+    >>> noise = AdditiveSignal(np.ones(2, np.float32), snr=0.0, start_time=1 / 16000)
+    >>> add_noise(np.full(4, 2.0, np.float32), noise, np.float32([4.0]), 16000.0).round(3).tolist()
+    [2.0, 4.0, 4.0, 2.0]
     """
     xp = get_namespace(signal)
     samples = astype(convert_like(noise.samples, signal), signal.dtype)
-    start = convert_to_samples(noise.start_time, sample_frequency)
+    start = convert_seconds_to_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
@@ -171,8 +189,8 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     return mixed
 
 
-def convert_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to a number of samples, rounded to float32 as in Kaldi; infinite on overflow."""
+def convert_seconds_to_samples(seconds: float, sample_frequency: float) -> float:
+    """Convert seconds to a number of samples. It is rounded to float32 as in Kaldi, and infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 
@@ -195,16 +213,19 @@ def reverberate(
         sample_frequency: sampling rate of the signal in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
-        options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if omitted.
-        rir_frequency: sampling rate of the impulse response in Hz, if different (Kaldi does not resample it).
+        options, changes: length and level of the output, as ``ReverberationOptions`` or by name (default: Kaldi's).
+        rir_frequency: sampling rate of the impulse response in Hz, if it differs. As in Kaldi, it is not resampled.
 
     Returns:
-        ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
+        ``(..., samples)``, or a different length with ``duration`` or ``shift_output=False``. Without noise, a silent
+        signal stays silent.
 
     Raises:
         AudioError: the signal or the impulse response is empty or has a wrong shape, the signal has unsigned or 8-bit
             integers, a noise is invalid, or the duration is out of range.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.reverberate import reverberate
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
     """
@@ -219,10 +240,10 @@ def reverberate(
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
     power_before = speech_power = compute_power(signal)
-    shift, taps = 0, 0
+    shift, num_taps = 0, 0
     if impulse_response is not None:
         impulse_response = astype(impulse_response, signal.dtype)
-        taps = impulse_response.shape[0]
+        num_taps = impulse_response.shape[0]
         speech_power = compute_power(
             convolve(signal, extract_early_part(impulse_response, rir_frequency or sample_frequency))
         )
@@ -235,13 +256,13 @@ def reverberate(
         signal = signal * float(np.float32(options.volume))
     elif options.normalize_output:
         power_after = compute_power(signal)
-        nothing = power_after == 0
+        is_silent = power_after == 0
         one = full((), 1.0, signal)
-        ratio = xp.where(nothing, one, power_before) / xp.where(nothing, one, power_after)
+        ratio = xp.where(is_silent, one, power_before) / xp.where(is_silent, one, power_after)
         signal = signal * xp.sqrt(ratio)
 
     if options.duration > 0:
-        length = convert_to_samples(options.duration, sample_frequency)
+        length = convert_seconds_to_samples(options.duration, sample_frequency)
         if not 1 <= length < SAMPLES_LIMIT:
             raise AudioError(
                 f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"
@@ -249,7 +270,7 @@ def reverberate(
         num_samples = int(length)
     else:
         # Kaldi computes this number in single precision, so it may drop or repeat samples of audio above 2**24 samples.
-        num_samples = int(np.float32(samples if options.shift_output else samples + taps - 1))
+        num_samples = int(np.float32(samples if options.shift_output else samples + num_taps - 1))
     if num_samples <= samples:
         return signal[..., shift : shift + num_samples]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.

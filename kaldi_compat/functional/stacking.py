@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, convert_like, full, get_namespace, is_traced, take_frames
-from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_padding
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
@@ -14,11 +14,7 @@ __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
 def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
-    """Return the number of stacks that ``low_frame_rate`` makes of ``frames`` frames, an integer or an array.
-
-    >>> count_joined_frames(98, LowFrameRateOptions())
-    17
-    """
+    """Return the number of stacks that ``low_frame_rate`` makes from ``frames`` frames, an integer or an array."""
     return (frames + options.stride - 1) // options.stride
 
 
@@ -37,17 +33,18 @@ def low_frame_rate(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
-            :func:`count_joined_frames` of them.
+        options, changes: number of frames and stride, as ``LowFrameRateOptions`` or by name (default: FunASR's).
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. In an utterance of ``n`` frames, the
+            result is zero after ``ceil(n / stride)`` stacks.
 
     Returns:
-        ``(..., ceil(frames / stride), stack * dim)``.
+        Stacks ``(..., ceil(frames / stride), stack * dim)``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.stacking import low_frame_rate
     >>> frames = np.arange(5.0)[:, None]
     >>> low_frame_rate(frames, stack=3, stride=2).tolist()
     [[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [3.0, 4.0, 4.0]]
@@ -58,15 +55,15 @@ def low_frame_rate(
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.stack * dim), 0.0, features)
-    rows = count_joined_frames(frames, options)
-    starts = arange(0, rows, features)[:, None] * options.stride - (options.stack - 1) // 2
+    stacks = count_joined_frames(frames, options)
+    starts = arange(0, stacks, features)[:, None] * options.stride - (options.stack - 1) // 2
     index = xp.clip((starts + arange(0, options.stack, features)).reshape(-1), 0, None)
     if lengths is None:
         index = xp.clip(index, None, frames - 1)
     else:
         index = xp.minimum(index, xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None))
-    joined: Array = take_frames(features, index).reshape(*batch, rows, options.stack * dim)
-    return joined if lengths is None else zero_past(joined, count_joined_frames(lengths, options))
+    stacked: Array = take_frames(features, index).reshape(*batch, stacks, options.stack * dim)
+    return stacked if lengths is None else zero_padding(stacked, count_joined_frames(lengths, options))
 
 
 @takes_options(StackFramesOptions)
@@ -77,12 +74,12 @@ def stack_frames(
     lengths: Any | None = None,
     **changes: Unpack[StackFramesKeywords],
 ) -> Array:
-    """Stack groups of ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
+    """Stack groups of ``size`` frames (transformers: SeamlessM4TFeatureExtractor). Zeros fill the last stack.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if omitted.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
+        options, changes: the size of a stack, as ``StackFramesOptions`` or by name; SeamlessM4T's default if omitted.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames count as zero.
 
     Returns:
         ``(..., ceil(frames / size), size * dim)``. Only the first ``frames // size`` stacks are complete.
@@ -91,6 +88,7 @@ def stack_frames(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.stacking import stack_frames
     >>> stack_frames(np.array([[1.0], [2.0], [3.0]])).tolist()
     [[1.0, 2.0], [3.0, 0.0]]
     """
@@ -101,21 +99,17 @@ def stack_frames(
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.size * dim), 0.0, features)
     filled = full((*batch, options.size - 1, dim), 0.0, features)
-    whole = xp.concatenate((zero_past(features, lengths), filled), -2)
+    extended = xp.concatenate((zero_padding(features, lengths), filled), -2)
     # Frames are selected by index, because exporters cannot prove that a rounded-up length is a multiple of the stack
     # size.
     stacks = (frames + options.size - 1) // options.size
     index = arange(0, stacks, features)[:, None] * options.size + arange(0, options.size, features)
-    stacked: Array = take_frames(whole, index.reshape(-1)).reshape(*batch, stacks, options.size * dim)
+    stacked: Array = take_frames(extended, index.reshape(-1)).reshape(*batch, stacks, options.size * dim)
     return stacked
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames that ``pad_frames`` makes of ``frames`` frames, an integer or an array.
-
-    >>> count_padded_frames(98, PadFramesOptions(multiple=10))
-    100
-    """
+    """Return the number of frames to which ``pad_frames`` pads or cuts ``frames`` frames, an integer or an array."""
     if options.length:
         return frames * 0 + options.length
     return (frames + options.multiple - 1) // options.multiple * options.multiple
@@ -129,20 +123,21 @@ def pad_frames(
     lengths: Any | None = None,
     **changes: Unpack[PadFramesKeywords],
 ) -> Array:
-    """Pad or cut the frames to a length, or pad them to a multiple.
+    """Pad or cut features to ``length`` frames, or pad them to a multiple of ``multiple`` frames.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: the length or the multiple, and the value of new frames, as a dataclass or by name.
+        options, changes: the length or the multiple, and the value of new frames, as ``PadFramesOptions`` or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames become ``value``.
 
     Returns:
-        ``(..., length, dim)``, or the next multiple of ``multiple`` frames.
+        ``(..., length, dim)``, or ``(..., n, dim)`` where ``n`` is a multiple of ``multiple``.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.stacking import pad_frames
     >>> pad_frames(np.ones((3, 1)), length=4).tolist()
     [[1.0], [1.0], [1.0], [0.0]]
     """
@@ -151,8 +146,8 @@ def pad_frames(
     xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:
-        inside = mask_frames(lengths, features)[..., None]
-        features = xp.where(inside, features, full((), options.value, features))
+        is_inside = mask_frames(lengths, features)[..., None]
+        features = xp.where(is_inside, features, full((), options.value, features))
     # For a fixed length, slice a longer array, because a traced model must not depend on the length of its example
     # input.
     added = options.length if options.length else count_padded_frames(frames, options) - frames

@@ -26,11 +26,13 @@ def apply_transform(features: Array, transform: Any) -> Array:
         transform: ``(out, dim)`` or ``(out, dim + 1)``; ``(..., out, dim)`` for a transform per utterance of a batch.
 
     Returns:
-        ``(..., frames, out)``.
+        Transformed features ``(..., frames, out)``.
 
     Raises:
         FeatureError: the transform does not match the dimension of the features.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.transform import apply_transform
     >>> apply_transform(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0, 10.0]])).tolist()
     [[13.0]]
     """
@@ -47,15 +49,15 @@ def apply_transform(features: Array, transform: Any) -> Array:
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
-        transformed = _multiply(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
+        transformed = _multiply_in_double(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if shape[-1] == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result
 
 
-def _multiply(a: Array, b: Array) -> Array:
-    """Return ``a @ b``, computed in double precision, which no mode of torch affects."""
+def _multiply_in_double(a: Array, b: Array) -> Array:
+    """Return ``a @ b`` in the dtype of ``a``, computed in double precision, which no mode of torch affects."""
     return astype(float64(a) @ float64(b), a.dtype)
 
 
@@ -66,15 +68,12 @@ def _check_matrices(*transforms: Array) -> None:
             raise FeatureError(f"a transform must be a matrix, but has the shape {tuple(transform.shape)}")
 
 
-def log_determinant(transform: Array, dim: int) -> float:
+def compute_log_determinant(transform: Array, dim: int) -> float:
     """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
     Args:
         transform: (out, dim), or (out, dim + 1) with an offset.
-        dim: number of columns of the linear part.
-
-    >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
-    2.079442
+        dim: number of columns of the linear part ``A``.
     """
     linear = float64(transform)[..., :dim]
     xp = get_namespace(linear)
@@ -109,16 +108,17 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
             f"a transform with {columns} columns cannot follow one with {rows} rows: check the order of the transforms"
         )
     xp = get_namespace(a)
-    first = astype(b, a.dtype)
+    matrix = astype(b, a.dtype)
     if columns == rows + 1:
-        batch: tuple[int, ...] = first.shape[:-2]
+        batch: tuple[int, ...] = matrix.shape[:-2]
         if not b_is_affine:
-            first = xp.concatenate((first, full((*batch, rows, 1), 0.0, first)), axis=-1)
-        last = full((*batch, 1, first.shape[-1] - 1), 0.0, first), full((*batch, 1, 1), 1.0, first)
-        first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
+            matrix = xp.concatenate((matrix, full((*batch, rows, 1), 0.0, matrix)), axis=-1)
+        # The row (0 ... 0, 1) keeps the 1 that the offset of ``a`` multiplies.
+        last_row = full((*batch, 1, matrix.shape[-1] - 1), 0.0, matrix), full((*batch, 1, 1), 1.0, matrix)
+        matrix = xp.concatenate((matrix, xp.concatenate(last_row, axis=-1)), axis=-2)
     if isinstance(a, np.ndarray) and a.dtype == np.float32:
-        return multiply_matrices(a, first)
-    return _multiply(a, first)
+        return multiply_matrices(a, matrix)
+    return _multiply_in_double(a, matrix)
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:
@@ -126,14 +126,16 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
 
     Args:
         transform: ``(..., d, d)`` or ``(..., d, d + 1)``.
-        new_dimension: ``e``, at least ``d``.
+        new_dimension: number of dimensions ``e`` of the result, at least ``d``.
 
     Returns:
-        ``(..., e, e)`` or ``(..., e, e + 1)``.
+        The transform ``(..., e, e)`` or ``(..., e, e + 1)``.
 
     Raises:
         FeatureError: the transform is not square or affine, or the new dimension is smaller.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.transform import extend_transform
     >>> extend_transform(np.array([[2.0, 5.0]]), 2).tolist()
     [[2.0, 0.0, 5.0], [0.0, 1.0, 0.0]]
     """
@@ -162,11 +164,13 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
         lda: ``(dim, dim)``, from est-lda.
 
     Returns:
-        ``(dim, dim)``.
+        ``(dim, dim)``: the rows of ``lda_mllt``, followed by the last rows of ``lda``.
 
     Raises:
         FeatureError: the shapes do not match.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.transform import full_lda
     >>> full_lda(np.array([[7.0, 8.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[7.0, 8.0], [3.0, 4.0]]
     """

@@ -18,7 +18,7 @@ from kaldi_compat.functional.array_api import (
     get_namespace,
     take_frames,
 )
-from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_padding
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
@@ -53,13 +53,13 @@ def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Arr
 def compute_vad(
     features: Array, options: VadOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[VadKeywords]
 ) -> Array:
-    """Detect voiced frames by the log energy of the frames around them (Kaldi: ComputeVadEnergy).
+    """Detect the voiced frames by their log energy (Kaldi: ComputeVadEnergy).
 
     A frame is voiced if enough frames around it exceed a threshold: a constant plus a fraction of the mean log energy.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
-        options, changes: threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: threshold and context, as ``VadOptions`` or by name; Kaldi's defaults if omitted.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past a length are unvoiced.
 
     Returns:
@@ -70,6 +70,7 @@ def compute_vad(
             lengths do not match.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import compute_vad
     >>> compute_vad(np.array([[20.0], [19.0], [3.0], [18.0]], np.float32)).tolist()
     [1.0, 1.0, 0.0, 1.0]
     """
@@ -78,7 +79,7 @@ def compute_vad(
         raise FeatureError("features without columns have no log energy: pass features whose first column is an energy")
     options = make_options("compute_vad", VadOptions, options, changes)
     xp = get_namespace(features)
-    log_energy = zero_past(features[..., :1], lengths)[..., 0]
+    log_energy = zero_padding(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
     frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
@@ -87,31 +88,32 @@ def compute_vad(
         above = above & mask_frames(lengths, features)
     running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
     running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
-    first = xp.clip(time - options.vad_frames_context, 0, None)
-    last = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
-    votes = running[..., last] - running[..., first]
+    start = xp.clip(time - options.vad_frames_context, 0, None)
+    end = xp.clip(time + options.vad_frames_context + 1, None, features.shape[-2])
+    votes = running[..., end] - running[..., start]
 
-    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
+    voters = xp.minimum(time + options.vad_frames_context + 1, frames) - start
     proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
-    decision: Array = zero_past(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
+    decision: Array = zero_padding(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
 
 
 def select_voiced(features: Array, voiced: Array) -> Array:
-    """Select the voiced frames by the result of :func:`compute_vad` (Kaldi: select-voiced-frames).
+    """Return the frames that :func:`compute_vad` found to be voiced (Kaldi: select-voiced-frames).
 
     Args:
         features: ``(frames, dim)``, NumPy or torch.
-        voiced: ``(frames,)``: 0 or 1.
+        voiced: ``(frames,)``: 1 for voiced frames, 0 for unvoiced frames.
 
     Returns:
-        ``(voiced frames, dim)``.
+        Features ``(voiced frames, dim)``.
 
     Raises:
         FeatureError: the lengths differ, a decision is neither 0 nor 1, or no frame is voiced.
 
     >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import select_voiced
     >>> select_voiced(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 0.0, 1.0])).tolist()
     [[1.0], [3.0]]
     """
@@ -144,7 +146,7 @@ def voiced_cmvn(
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
             ``(..., frames, dim)``.
-        options, changes: window, threshold and context, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: window, threshold and context, as ``VoicedCmvnOptions`` or by name (default: Kaldi's).
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -155,6 +157,8 @@ def voiced_cmvn(
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch comes without
             lengths.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.vad import voiced_cmvn
     >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), cmn_window=3, center=True).tolist()
     [[10.0]]
     """
@@ -173,4 +177,4 @@ def voiced_cmvn(
     time = arange(0, frames, features)
     voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)
     counts = xp.sum(voiced, -1, dtype=xp.int64)
-    return zero_past(take_frames(normalized, voiced_first), counts), counts
+    return zero_padding(take_frames(normalized, voiced_first), counts), counts

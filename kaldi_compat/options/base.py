@@ -46,7 +46,7 @@ TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a num
 
 
 def format_changes(options: Any) -> str:
-    """Format the options that differ from Kaldi's defaults as keyword arguments, ``name=value, ...``."""
+    """Format the options that differ from their defaults as keyword arguments: ``name=value, ...``."""
     values = ((field.name, getattr(options, field.name), field.default) for field in dataclasses.fields(options))
     return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
@@ -58,7 +58,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def as_float32(value: float) -> float:
-    """Round to single precision, in which Kaldi stores options, to reproduce the last digits of derived values."""
+    """Round a number to single precision, in which Kaldi stores options. Keep infinity and NaN."""
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
@@ -78,7 +78,7 @@ class ConstructorSignature:
 
 
 class OptionsDocumentation:
-    """Descriptor that appends the list of options to a class's docstring on access."""
+    """Descriptor that appends the list of options to a class's docstring ``text`` on access."""
 
     def __init__(self, text: str | None) -> None:
         self.text = text
@@ -106,12 +106,13 @@ class BaseOptions:
     __signature__ = ConstructorSignature()  # Without it, help() would show the signature of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
-        for name in values:
+        for name in values:  # Without this check, __init__ would raise a TypeError that suggests no name.
             if name not in cls.__dataclass_fields__:
                 raise make_unknown_option_error(cls.__name__, cls, name)
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
+        """Make the subclass a frozen dataclass, and check the declarations and defaults of its options."""
         # For a class without a docstring, the dataclass decorator would make one from the signature, which takes time.
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
@@ -126,6 +127,7 @@ class BaseOptions:
             _check_value(field, field.default)
 
     def __post_init__(self) -> None:
+        """Check the values that differ from the defaults, and convert them to the types of the options."""
         for field in dataclasses.fields(self):
             argument = getattr(self, field.name)
             if argument is not field.default:
@@ -155,32 +157,29 @@ def make_options(owner: str, kind: type[Options], options: Options | None, chang
 
 
 def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
-    """Decorate a function so that its signature and help show the options that ``**changes`` may contain.
+    """Return a decorator that puts the options of ``kind`` into a function's signature, in place of ``**changes``.
 
-    The function passes ``changes`` to :func:`make_options`. Type checkers read
+    The function must pass ``changes`` to :func:`make_options`. Type checkers read
     :mod:`kaldi_compat.options.constructors`.
     """
 
-    def with_signature(function: Function) -> Function:
+    def set_signature(function: Function) -> Function:
         from kaldi_compat.options.describe import make_signature
 
         setattr(function, "__signature__", make_signature(function, kind))  # noqa: B010  mypy wants a function to have it
         return function
 
-    return with_signature
+    return set_signature
 
 
 def make_unknown_option_error(owner: str, options: type[Any], name: str) -> OptionError:
-    """Return the error for a keyword argument that is not an option.
+    """Return the error for a keyword argument ``name`` that is not one of the options that ``owner`` takes.
 
-    Args:
-        owner: name of the class or function that was called.
-        options: dataclass of its options.
-        name: name of the keyword argument.
+    ``owner`` is the name of a class or function, and ``options`` is the dataclass of its options.
     """
-    known = find_nearest_option(name, get_infos(options))
-    unit = get_infos(options)[known].unit if known else ""
-    hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
+    nearest = find_nearest_option(name, get_infos(options))
+    unit = get_infos(options)[nearest].unit if nearest else ""
+    hint = f"did you mean {nearest}{f' (in {unit})' * bool(unit)}?" if nearest else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
@@ -193,13 +192,9 @@ def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
 
     Returns:
         Name of the most similar option, or "" if no option is similar.
-
-    >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> [find_nearest_option(name, get_infos(FbankOptions)) for name in ("num_mell_bins", "n_mels")]
-    ['num_mel_bins', 'num_mel_bins']
     """
-    names = {other: own for own, described in options.items() for other in described.known_as}
-    names.update({own: own for own in options})
+    names = {alias: option for option, described in options.items() for alias in described.known_as}
+    names.update({option: option for option in options})
     near = find_nearest_name(name.lower().replace("-", "_"), names)
     return names[near] if near else ""
 
@@ -216,21 +211,21 @@ def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
     """Convert an argument to the type of the option that ``field`` declares, and check its range.
 
     Raises:
-        OptionError: the argument has another type, or is out of range.
+        OptionError: the argument has a different type, or is out of range.
     """
     value = _convert_value(type(field.default), argument)
     if value is None:
         raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {quote_value(argument)}")
     described = get_info(field)
     if not described.allows(value):
-        known = find_nearest_name(str(argument), described.choices)
-        hint = f": did you mean {known!r}?" if known else ""
+        nearest = find_nearest_name(str(argument), described.choices)
+        hint = f": did you mean {nearest!r}?" if nearest else ""
         raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
     return value
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:
-    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None for a wrong type."""
+    """Convert a value to the type ``kind``, such as a NumPy integer to int. Return None if that is not possible."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
@@ -242,7 +237,7 @@ def _convert_value(kind: type[Any], value: Any) -> Any:
 
 
 def convert_number(name: str, value: Any) -> float:
-    """Return the argument ``name`` as a float.
+    """Convert the value of the argument ``name`` to a float.
 
     Raises:
         OptionError: the value is not a number, or is an integer that is too large for a float.

@@ -72,10 +72,10 @@ class Flag:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     def parse(self, text: str | None) -> Scalar:
-        """Parse a value. ``text`` is None for a flag without ``=``.
+        """Parse the value ``text`` of the flag. It is None for a flag without ``=``, which sets a boolean to True.
 
         Raises:
-            OptionError: the string is not a value of the option's type.
+            OptionError: the value is missing, or is not of the option's type.
         """
         if isinstance(self.default, bool):
             if text is None or text.lower() in TRUE:
@@ -105,7 +105,7 @@ def _shorten(text: str) -> str:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse a 32-bit integer. Return None if the text is not such an integer."""
+    """Parse a 32-bit integer. Return None if the string is not an integer, or has more than 32 bits."""
     match = INTEGER.fullmatch(text)
     if match is None or len(match["digits"]) > len(str(INT32.stop)):
         return None  # int() would raise a ValueError for strings of more than 4,300 digits.
@@ -114,7 +114,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does. Return None if the text is not a number, or if its magnitude is ``end`` or more."""
+    """Parse a number as C++ does. Return None if the string is not a number, or if its magnitude is ``end`` or more."""
     # Infinity and NaN are allowed. No other number contains an "n".
     if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):
         return None
@@ -122,7 +122,7 @@ def parse_real(text: str, end: float = math.inf) -> float | None:
 
 
 def normalize(name: str) -> str:
-    """Return the canonical spelling of an option's name: lower case, with hyphens."""
+    """Convert the name of an option to lower case with hyphens, the spelling by which flags are found."""
     return name.replace("_", "-").lower()
 
 
@@ -141,19 +141,17 @@ get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_m
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """Return the flag of an option.
+    """Return the flag of an option. ``name`` may have any of Kaldi's spellings.
 
-    Args:
-        flags: maps normalized names to flags.
-        name: name of the option in any of Kaldi's spellings.
+    ``flags`` maps normalized names to flags.
 
     Raises:
         UsageError: no flag has the name. The message suggests the nearest flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
-        hint = f"did you mean --{normalize(known)}?" if known else _HELP_ADVICE
+        nearest = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
+        hint = f"did you mean --{normalize(nearest)}?" if nearest else _HELP_ADVICE
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 
@@ -164,9 +162,6 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     Raises:
         UsageError: the option has no name.
         OptionError: there is white space before or in place of the ``=``.
-
-    >>> split_flag("--num-mel-bins=80")
-    ('num-mel-bins', '80')
     """
     name, equals, value = argument[2:].partition("=")
     if not name:
@@ -178,11 +173,9 @@ def split_flag(argument: str) -> tuple[str, str | None]:
 
 
 def spell_as_flags(message: str, options: type[Any]) -> str:
-    """Replace the names of options in an error message by flags.
+    """Replace ``name=value`` in an error message, and a name at its start, with flags: ``--norm-vars=true needs ...``.
 
-    >>> from kaldi_compat.options.postprocessing import CmvnOptions
-    >>> spell_as_flags("norm_vars=true needs norm_means=true", CmvnOptions)
-    '--norm-vars=true needs --norm-means=true'
+    ``options`` is the dataclass that has the options.
     """
     names = {flag.field: f"--{flag.name}" for flag in get_flags(options).values()}
     if not names:
@@ -191,11 +184,13 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda match: names[match[0]], message)
 
 
-MAX_CHARACTERS = 1 << 24  # Largest size of a configuration file. A stream such as /dev/zero has no end.
+MAX_CHARACTERS = 1 << 24  # Largest size of a configuration file. A device such as /dev/zero has no end.
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield the options set in a configuration file, in order.
+    """Yield flag and value of each option in a configuration file, in order.
+
+    ``flags`` maps normalized names to flags (see :func:`get_flags`).
 
     Raises:
         OptionError: the file cannot be read, or a line is not ``--name=value``, names an unknown option or has an
@@ -214,7 +209,7 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
 
 
 def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
-    """Yield the options set in the text of a configuration file, in order.
+    """Yield flag and value of each option in the text of a configuration file, in order: see :func:`read_config`.
 
     Raises:
         OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts
@@ -249,7 +244,7 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
         OptionError: the file cannot be read, names an unknown option, or has an invalid value.
 
     >>> import tempfile
-    >>> from kaldi_compat.options.spectral import FbankOptions
+    >>> from kaldi_compat import FbankOptions, load_options
     >>> with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
     ...     _ = file.write("--num-mel-bins=80  # as in the recipe\\n--use-energy\\n")
     ...     file.flush()

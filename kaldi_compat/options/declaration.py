@@ -65,10 +65,11 @@ class OptionInfo:
     @property
     def description(self) -> str:
         """Meaning, unit and range in one line."""
+        # The unit belongs to the first part of the meaning, before a semicolon.
         unit = f", in {self.unit}" if self.unit else ""
         allowed = f"; {self.range}" if self.range else ""
-        meaning, semicolon, more = self.meaning.partition(";")
-        return f"{meaning}{unit}{semicolon}{more}{allowed}"
+        meaning, semicolon, remark = self.meaning.partition(";")
+        return f"{meaning}{unit}{semicolon}{remark}{allowed}"
 
 
 def option(

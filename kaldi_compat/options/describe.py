@@ -28,11 +28,11 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 
 
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
-    """Return the signature of a function, with the options in place of ``**changes``.
+    """Return the signature of a function, with a parameter for each option in place of ``**changes``.
 
     Args:
         function: function or constructor that takes options by name.
-        options: dataclass of the options. If None, the signature is returned without ``**changes``.
+        options: dataclass of the options. If None, the signature is returned unchanged.
     """
     signature = inspect.signature(function)
     declared = list(signature.parameters.values())
@@ -41,8 +41,8 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
         for p in declared
         if options is None or p.kind is not p.VAR_KEYWORD
     ]
-    replaced = make_parameters(options) if options is not None and len(named) < len(declared) else []
-    return signature.replace(parameters=named + replaced)
+    added = make_parameters(options) if options is not None and len(named) < len(declared) else []
+    return signature.replace(parameters=named + added)
 
 
 def render_html(title: str, options: Any, engine: str = "") -> str:
@@ -52,10 +52,6 @@ def render_html(title: str, options: Any, engine: str = "") -> str:
         title: title of the table, such as the name of the feature.
         options: instance of an options dataclass.
         engine: name of the engine for the note above the options; "" to omit it.
-
-    >>> from kaldi_compat.options.postprocessing import SpliceOptions
-    >>> render_html("Splice", SpliceOptions(left_context=2)).count("<td>")
-    8
     """
     fields = [(field, getattr(options, field.name)) for field in dataclasses.fields(options)]
     changed = [(field, value) for field, value in fields if value != field.default]
@@ -70,18 +66,12 @@ def render_html(title: str, options: Any, engine: str = "") -> str:
 
 
 def format_documentation(text: str, options: type[Any]) -> str:
-    """Append the list of a class's options to its docstring."""
+    """Append the list of options of the dataclass ``options`` to the docstring ``text``."""
     return f"{inspect.cleandoc(text)}\n\nOptions:\n{format_options(options)}\n"
 
 
 def format_options(options: type[Any]) -> str:
-    """Format a paragraph for each option, with name, type, default, meaning, unit and range.
-
-    >>> from kaldi_compat.options.postprocessing import SpliceOptions
-    >>> print(format_options(SpliceOptions))
-        left_context (int, default 4): frames before each frame; at least 0
-        right_context (int, default 4): frames after each frame; at least 0
-    """
+    """Format a paragraph for each option of a dataclass, with name, type, default, meaning, unit and range."""
     lines = (
         f"{field.name} ({type(field.default).__name__}, default {field.default!r}): {get_info(field).description}"
         for field in dataclasses.fields(options)

@@ -32,18 +32,19 @@ Get = Callable[[str, Any], Any]
 def _make_settings(
     get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
-    """Make the filter bank of an extractor.
+    """Return the filter bank of a feature extractor.
 
     Args:
         get: function from the name and default of a setting to its value.
         mel_bins: name and default of the setting for the number of mel bins.
-        frames: samples in a frame, samples from frame to frame, and points of the FFT; Kaldi's defaults if None.
+        frames: numbers of samples in a frame, of samples from one frame to the next, and of FFT points. None for
+            Kaldi's defaults.
         floor: see :class:`FbankSettings`.
         options: further options of :class:`~kaldi_compat.Fbank`.
     """
     rate, bins = float(get("sampling_rate", 16000)), int(get(*mel_bins))
-    bank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
-    return FbankSettings(bank if frames is None else _with_frames(bank, *frames), floor)
+    fbank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
+    return FbankSettings(fbank if frames is None else _set_frame_size(fbank, *frames), floor)
 
 
 def _get_frames(get: Get) -> tuple[int, int, int]:
@@ -88,7 +89,7 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
 
 
 def read_fbank_settings(extractor: Any) -> FbankSettings:
-    """Return the filter bank that a feature extractor computes before it normalizes, stacks and pads.
+    """Return the options of the filter bank that a feature extractor computes before it normalizes, stacks and pads.
 
     Args:
         extractor: a feature extractor of transformers, a processor that has one, or its configuration: the dictionary
@@ -114,8 +115,8 @@ def read_fbank_settings(extractor: Any) -> FbankSettings:
     return EXTRACTORS[name](get)
 
 
-def _with_frames(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
-    """Change the frame length and shift of options to ``size`` and ``shift`` samples.
+def _set_frame_size(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
+    """Return ``options`` with a frame length of ``size`` samples and a frame shift of ``shift`` samples.
 
     Raises:
         OptionError: Kaldi's FFT for this size does not have ``points`` points.

@@ -32,7 +32,7 @@ class FeatureType:
     can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.
 
     def get_htk_kind(self, options: Any) -> int:
-        """Return the parameter kind of HTK files with the flags that the options imply."""
+        """Return the parameter kind of HTK files, with the flag of the energy or of C0 that ``options`` imply."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 

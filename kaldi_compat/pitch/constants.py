@@ -84,7 +84,7 @@ class PitchConstants:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def from_options(cls, options: PitchOptions) -> PitchConstants:
-        """Return the constants for these options, as NumPy arrays and numbers."""
+        """Compute the constants from the options of the tracker."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
@@ -94,7 +94,7 @@ class PitchConstants:
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
         lags = last_lag - first_lag + 1
         seconds = _compute_lags(options)
-        weights, inside = _make_interpolation(seconds, first_lag, lags, options)
+        weights, is_inside = _make_interpolation_weights(seconds, first_lag, lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
         log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
@@ -123,8 +123,8 @@ class PitchConstants:
             seconds=seconds,
             pitch=(1.0 / seconds.astype(np.float64)).astype(np.float32),
             weights=weights,
-            first=inside.argmax(0).astype(np.int32),
-            columns=inside.sum(0).astype(np.int32),
+            first=is_inside.argmax(0).astype(np.int32),
+            columns=is_inside.sum(0).astype(np.int32),
         )
 
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
@@ -160,12 +160,15 @@ class PitchConstants:
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def count_frames(self, samples: Any) -> Any:
-        """Return the number of frames of audio of ``samples`` samples."""
+        """Return the number of frames in a whole waveform of ``samples`` samples (an integer, an array or a tensor)."""
         return self.count_available_frames(self.count_resampled(samples, finished=True), finished=True)
 
 
 def _compute_lags(options: PitchOptions) -> Floats:
-    """Return the lags in seconds. Kaldi's rounding to float32 decides how many lags fit."""
+    """Return the lags of the states in seconds, (states,), from ``1 / max_f0`` up to ``1 / min_f0``.
+
+    Each lag is the previous lag times ``1 + delta_pitch``. Kaldi's rounding to float32 decides how many lags fit.
+    """
     lags = []
     lag, longest = np.float32(1.0 / as_float32(options.max_f0)), np.float32(1.0 / as_float32(options.min_f0))
     ratio = 1.0 + as_float32(options.delta_pitch)
@@ -175,7 +178,7 @@ def _compute_lags(options: PitchOptions) -> Floats:
     return np.array(lags, np.float32)
 
 
-def _make_interpolation(
+def _make_interpolation_weights(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use.
@@ -187,10 +190,10 @@ def _make_interpolation(
     offset = seconds + np.float32(-first_lag) / rate
     cutoff = as_float32(float(rate) * 0.5)
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
-    inside = samples >= np.ceil(rate * (offset - width))
-    inside &= samples <= np.floor(rate * (offset + width))
+    is_inside = samples >= np.ceil(rate * (offset - width))
+    is_inside &= samples <= np.floor(rate * (offset + width))
     sinc = _evaluate_windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
-    return np.where(inside, sinc / rate, np.float32(0)), inside
+    return np.where(is_inside, sinc / rate, np.float32(0)), is_inside
 
 
 def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
@@ -213,10 +216,11 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
 
 
 def _count_chunk_samples(options: PitchOptions) -> int:
+    """Return the number of samples in a chunk of ``frames_per_chunk`` frames, or 0 to process all audio at once."""
     if options.frames_per_chunk == 0:
         return 0
-    samples = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)
-    return max(1, int(samples * np.float32(options.frame_shift) / np.float32(1000)))
+    product = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)  # Rounded as in Kaldi.
+    return max(1, int(product * np.float32(options.frame_shift) / np.float32(1000)))
 
 
 def _clip_at_zero(count: Any) -> Any:

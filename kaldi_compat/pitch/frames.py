@@ -28,9 +28,8 @@ from kaldi_compat.pitch.constants import PitchConstants
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 
-_ENERGY_CHANGE = F32(
-    0.01
-)  # Kaldi searches again if the old and new energy differ by more than this fraction of their sum.
+# Kaldi searches again if the old and new energy differ by more than this fraction of their sum.
+_ENERGY_CHANGE = F32(0.01)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def split_into_frames(
         samples: audio of the utterances, int16 or float32 (T,).
         starts, lengths: (utterances,): first sample and number of samples of each utterance.
         constants: the tracker's numbers and tables.
-        ends: ends of the chunks of a single utterance, if the chunks differ in size.
+        ends: ends of the chunks of a single utterance, in samples; None for chunks of the size in ``constants``.
 
     Raises:
         AudioError: a sample is infinite or not a number.
@@ -96,34 +95,34 @@ def split_into_frames(
     end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
     is_last = chunk_index == chunks[utterance] - 1
 
-    ready = constants.count_resampled(end, finished=False)
+    ready_samples = constants.count_resampled(end, finished=False)
     total = constants.count_resampled(lengths, finished=True)
-    ready[is_last] = np.maximum(total, np.where(chunks > 1, ready[bounds[1:] - 2], 0))
-    before = _take_values_of_previous_chunk(ready, chunk_index)
-    table = np.column_stack((starts[utterance], end, begin, before, ready))
+    ready_samples[is_last] = np.maximum(total, np.where(chunks > 1, ready_samples[bounds[1:] - 2], 0))
+    previous_ready = _take_values_of_previous_chunk(ready_samples, chunk_index)
+    table = np.column_stack((starts[utterance], end, begin, previous_ready, ready_samples))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
         check_finite(signal)
-    sizes = ready[is_last]
+    sizes = ready_samples[is_last]
     begins = np.cumsum(sizes) - sizes
 
-    done = constants.count_available_frames(ready, finished=False)
+    frame_ends = constants.count_available_frames(ready_samples, finished=False)
     counts = constants.count_available_frames(total, finished=True)
-    done = np.minimum(done, counts[utterance])
-    done[is_last] = counts
-    new = done - _take_values_of_previous_chunk(done, chunk_index)
+    frame_ends = np.minimum(frame_ends, counts[utterance])
+    frame_ends[is_last] = counts
+    new_frames = frame_ends - _take_values_of_previous_chunk(frame_ends, chunk_index)
     rows = np.concatenate(([0], np.cumsum(counts)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         revised = None
         if constants.ballast_online:
             ballast = compute_ballast(
-                _compute_frame_variances(signal, begins, bounds, ready, done, constants), constants
+                _compute_frame_variances(signal, begins, bounds, ready_samples, frame_ends, constants), constants
             )
         else:
-            edges = np.append(np.repeat(begins, chunks) + before, len(signal))
-            variance = _compute_chunk_variances(signal, edges, ready, bounds)
-            ballast = np.repeat(compute_ballast(variance, constants), new)
-            revised = _find_changes_of_ballast(variance, done, new, bounds, rows, constants)
+            edges = np.append(np.repeat(begins, chunks) + previous_ready, len(signal))
+            variance = _compute_chunk_variances(signal, edges, ready_samples, bounds)
+            ballast = np.repeat(compute_ballast(variance, constants), new_frames)
+            revised = _find_changes_of_ballast(variance, frame_ends, new_frames, bounds, rows, constants)
     first, shift = constants.start, constants.shift
     if constants.preemphasis != 0:
         parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
@@ -132,11 +131,11 @@ def split_into_frames(
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
-    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
+    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new_frames), frame_ends)
 
 
 def _take_values_of_previous_chunk(values: Integers, chunk_index: Integers) -> Integers:
-    """Return the value (chunks,) of the previous chunk of the same utterance; 0 for the first chunk.
+    """Return the value of the previous chunk of the same utterance for each chunk, (chunks,), or 0 for the first chunk.
 
     ``chunk_index`` is the index of each chunk in its utterance.
     """
@@ -159,14 +158,14 @@ def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
         part: the next samples, float32 (samples,). Their two sums are computed in float32.
 
     Returns:
-        Both sums after the addition, for :func:`compute_variance`.
+        The sum of squares and the sum of samples after the addition.
     """
     squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the variance of ``count`` samples; NaN without samples. ``total`` is the result of :func:`add_energy`."""
+    """Return the variance of ``count`` samples, or NaN for 0 samples. ``total`` is the result of :func:`add_energy`."""
     if count == 0:
         return math.nan
     mean = total[1] / count
@@ -200,65 +199,67 @@ def _compute_frame_variances(
     """
     variances = []
     for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
-        audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
+        audio, chunk_sums, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
         for chunk in range(first, last):
-            total, before = of_chunks, chunk_start
+            total, summed_end = chunk_sums, chunk_start
             while frame < done[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, int(ready[last - 1]))
                 # Kaldi aborts on such utterances, whose first frames are complete only at their end.
-                if end < before:
-                    total, before = (0.0, 0.0), 0
-                total, before = add_energy(total, audio[before:end]), end
+                if end < summed_end:
+                    total, summed_end = (0.0, 0.0), 0
+                total, summed_end = add_energy(total, audio[summed_end:end]), end
                 variances.append(compute_variance(total, end))
                 frame += 1
-            of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
+            chunk_sums = add_energy(chunk_sums, audio[chunk_start : ready[chunk]])
             chunk_start = int(ready[chunk])
     return np.array(variances, np.float64)
 
 
-def compute_ballast(energy: Any, constants: PitchConstants) -> Any:
-    """Return the ballast (Kaldi: nccf_ballast) for variances in double precision, rounded to float32."""
-    return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
+def compute_ballast(variance: Any, constants: PitchConstants) -> Any:
+    """Return the ballast of a frame for the variance of the audio (a double), rounded to float32, elementwise."""
+    return ((variance * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
 def _find_changes_of_ballast(
-    variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
+    variance: Doubles, ends: Integers, new_frames: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
     """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
     Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
-    has changed since one of them was computed.
+    has changed since one of these frames was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
-        done, new: (chunks,): number of frames up to the end of the chunk, and of the chunk.
+        ends, new_frames: (chunks,): number of frames up to the end of the chunk, and in the chunk.
         bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
         constants: the tracker's numbers and tables.
     """
     chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
-    too_few = np.add.reduceat((done < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
-    better = variance[bounds[:-1] + np.minimum(too_few, chunks - 1)].astype(F32)
+    # The revised ballast has the variance after the first chunk with ``limit`` frames, or after the last chunk.
+    num_short = np.add.reduceat((ends < max(1, limit)).astype(np.int64), bounds[:-1]) if len(chunks) else chunks
+    revised_variance = variance[bounds[:-1] + np.minimum(num_short, chunks - 1)].astype(F32)
     recomputed = np.minimum(counts, limit)
-    before, after = variance.astype(F32), np.repeat(better, chunks)
-    changed = abs(before - after) > _ENERGY_CHANGE * (abs(before) + abs(after))  # Kaldi's ApproxEqual.
-    changed &= (new > 0) & (done - new < np.repeat(recomputed, chunks))
-    if not changed.any():
+    old_variance, new_variance = variance.astype(F32), np.repeat(revised_variance, chunks)
+    # Kaldi compares the variances with ApproxEqual.
+    is_changed = abs(old_variance - new_variance) > _ENERGY_CHANGE * (abs(old_variance) + abs(new_variance))
+    is_changed &= (new_frames > 0) & (ends - new_frames < np.repeat(recomputed, chunks))
+    if not is_changed.any():
         return None
-    of_utterance = np.logical_or.reduceat(changed, bounds[:-1])
-    is_revised = np.repeat(of_utterance, counts)
+    has_changed = np.logical_or.reduceat(is_changed, bounds[:-1])
+    is_revised = np.repeat(has_changed, counts)
     is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
     old, revised = (
-        np.repeat(_round_ballast(variance, constants), new),
-        np.repeat(_round_ballast(better, constants), counts),
+        np.repeat(_compute_revised_ballast(variance, constants), new_frames),
+        np.repeat(_compute_revised_ballast(revised_variance, constants), counts),
     )
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
-def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
-    """Return the ballast for variances, computed in float32, as Kaldi does when it revises a ballast."""
-    size: Floats = energy.astype(F32) * F32(constants.window)
-    return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
+def _compute_revised_ballast(variance: npt.NDArray[Any], constants: PitchConstants) -> Floats:
+    """Return the ballast for each variance, computed in float32, as Kaldi does when it revises a ballast."""
+    energy: Floats = variance.astype(F32) * F32(constants.window)
+    return (energy.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 
 
 def group_rows(sizes: Integers) -> Groups:
@@ -269,9 +270,6 @@ def group_rows(sizes: Integers) -> Groups:
 
     Args:
         sizes: (chunks,): number of frames of each chunk.
-
-    >>> group_rows(np.array([7, 2])).tolist()
-    [0, 0, 0, 0, 1, 1, 2, 1, 1]
     """
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
@@ -283,20 +281,20 @@ def group_rows(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return concatenated frames with preemphasis, (count * span,), which share no samples.
+    """Return the concatenated samples (count * span,) of frames with preemphasis, without overlap.
 
     Args:
         signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``.
-        first, count: first sample of the first frame, and number of frames.
+        first, count: first sample of the first frame (it may be negative), and number of frames.
         constants: the tracker's numbers and tables.
     """
     factor = F32(constants.preemphasis)
     position = first + constants.shift * np.arange(count)[:, None] + np.arange(constants.span)
-    inside = (position >= 0) & (position < len(signal))
-    windows = np.where(inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
+    is_inside = (position >= 0) & (position < len(signal))
+    windows = np.where(is_inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
     # A frame's or the audio's first sample has no previous sample, so Kaldi scales it, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
-    alone = (windows * (1.0 - float(factor))).astype(F32)
-    result = np.where(is_first, alone, windows - factor * previous)
-    return np.where(inside, result, F32(0)).astype(F32).ravel()
+    scaled = (windows * (1.0 - float(factor))).astype(F32)
+    result = np.where(is_first, scaled, windows - factor * previous)
+    return np.where(is_inside, result, F32(0)).astype(F32).ravel()

@@ -42,7 +42,7 @@ class InterpolationCounts:
 
 
 def interpolate_linearly(features: Floats) -> Floats:
-    """Fill gaps in the pitch with straight lines. A gap is a run of frames whose pitch is 0.
+    """Fill gaps in the pitch with straight lines (Kaldi: interpolate-pitch). A gap is a run of frames with pitch 0.
 
     A gap that begins at frame 0 or 1 (Kaldi ignores the pitch of frame 0), or that ends at the last frame, has a pitch
     on one side only. The line then starts or ends at 0.9 times this pitch. Without a pitch on either side, the pitch of
@@ -57,6 +57,8 @@ def interpolate_linearly(features: Floats) -> Floats:
     Raises:
         FeatureError: the array does not have these columns, or a pitch is negative or NaN.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.pitch.interpolate import interpolate_linearly
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
     """
@@ -91,11 +93,11 @@ def interpolate_smoothly(
 
     The change of the pitch from one frame to the next, in Hz, has a Gaussian distribution. In a frame with a measured
     pitch, the probability of the measured pitch rises with the probability of voicing, and the probability of the other
-    pitches falls. In a frame without a measured pitch, all pitches have the same probability.
+    pitches falls. Without a measured pitch, all pitches have the same probability (Kaldi: interpolate-pitch).
 
     Args:
         features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz, or 0 without a measured pitch.
-        options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: the grid of pitches, as ``InterpolatePitchOptions`` or by name; Kaldi's defaults if omitted.
         random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
             utterance to utterance. None for a new source.
         counts: counters that the frames are added to.
@@ -107,6 +109,8 @@ def interpolate_smoothly(
         FeatureError: the features do not have two columns, or a pitch is negative or NaN.
         MemoryError: the grid has too many pitches.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.pitch.interpolate import interpolate_smoothly
     >>> track = np.array([[0.9, 100], [0.9, 102], [0.1, 200], [0.1, 0], [0.9, 108]], np.float32)
     >>> interpolate_smoothly(track)[:, 1].round()
     array([101., 102., 105., 105., 108.], dtype=float32)
@@ -116,14 +120,14 @@ def interpolate_smoothly(
     if not len(features):
         return features
     bounds = np.array([0, len(features)])
-    return interpolate_ragged(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
+    return interpolate_utterances(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
 
 
 @dataclass
 class RaggedGrids:
     """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
-    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
+    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` are the frames of utterance ``u``.
     states: Indices  # (utterances,): number of pitches.
     bottom: Floats  # (rows,): the lowest pitch of each frame.
     nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch.
@@ -149,14 +153,14 @@ class RaggedGrids:
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
-        voiced = measured != 0
+        is_voiced = measured != 0
         infinity = np.float32(np.inf)
         lowest, highest = _find_extremes(
-            np.where(voiced, measured, infinity), np.where(voiced, measured, -infinity), bounds
+            np.where(is_voiced, measured, infinity), np.where(is_voiced, measured, -infinity), bounds
         )
-        without = lowest == infinity
-        lowest = np.where(without, np.float32(100), lowest)
-        highest = np.where(without, np.float32(100), highest)
+        has_no_pitch = lowest == infinity  # As in Kaldi, the grid of an utterance without pitch begins near 100 Hz.
+        lowest = np.where(has_no_pitch, np.float32(100), lowest)
+        highest = np.where(has_no_pitch, np.float32(100), highest)
         highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
         steps = ((highest - lowest) / interval).astype(np.float64)
         if (steps > _MAX_STATES).any():
@@ -167,11 +171,11 @@ class RaggedGrids:
         states = np.floor(steps + 0.5).astype(np.int64) + 2
         draws = random.draws(2 * len(features))
         # As in Kaldi, each utterance first draws the shifts of all its frames, and then the seeds of all its frames.
-        places = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
-        uniform = ((draws[places] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+        shift_index = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
+        uniform = ((draws[shift_index] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
-        voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
+        voicing = np.where(is_voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         other_pitch = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
         # If the measured pitch is certain, the floor keeps the logarithms of the other pitches finite.
         other_pitch = np.maximum(other_pitch, np.finfo(np.float32).tiny)
@@ -179,11 +183,11 @@ class RaggedGrids:
             bounds=bounds,
             states=states,
             bottom=bottom,
-            nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
+            nearest=np.where(is_voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
             elsewhere=np.float32(0.5) * logf(other_pitch),
             # The maximum avoids the logarithm of a negative number if a probability of voicing is negative.
             here=np.float32(0.5) * logf(np.maximum(voicing + other_pitch, 0) / other_pitch),
-            seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
+            seeds=draws[shift_index + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
 
@@ -197,7 +201,7 @@ def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, 
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
 
 
-def interpolate_ragged(
+def interpolate_utterances(
     features: Floats,
     bounds: Indices,
     options: InterpolatePitchOptions,
@@ -208,7 +212,7 @@ def interpolate_ragged(
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
-        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1]``.
+        bounds: (utterances + 1,): utterance ``u`` has one or more rows, ``bounds[u]`` to ``bounds[u + 1] - 1``.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
@@ -224,7 +228,7 @@ def interpolate_ragged(
 
 
 def has_pitch_or_silence(features: Floats) -> bool:
-    """Return True for float32 features (rows, 2) that are finite, without a negative pitch."""
+    """Return True if features are float32 (rows, 2) and finite, and no pitch (column 1) is negative."""
     return (
         features.shape[1] == 2
         and features.dtype == np.float32
@@ -234,6 +238,7 @@ def has_pitch_or_silence(features: Floats) -> bool:
 
 
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
+    """Compute :func:`find_most_probable_paths` in C. Return NotImplemented if the reach is too large for C."""
     reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
@@ -273,7 +278,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
         options: options of the interpolation.
 
     Raises:
-        MemoryError: memory for the moves of the longest utterance is short.
+        MemoryError: the memory for the moves of the longest utterance cannot be allocated.
     """
     reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
@@ -307,8 +312,8 @@ def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach
     for frame in range(len(bottom)):
         if frame > 0:
             pitches = half * (bottom[frame] + grid[reach : reach + states])
-            before = np.lib.stride_tricks.sliding_window_view(half * (bottom[frame - 1] + grid), states)
-            cost = np.square(before - pitches, dtype=np.float64)
+            previous = np.lib.stride_tricks.sliding_window_view(half * (bottom[frame - 1] + grid), states)
+            cost = np.square(previous - pitches, dtype=np.float64)
             reached = (np.lib.stride_tricks.sliding_window_view(total, states) - cost).astype(np.float32)
             best = reached.max(0)
             moves[frame] = np.where(best > -np.inf, reached.argmax(0), reach) - reach
@@ -335,7 +340,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
         dim: number of elements of a vector.
 
     Returns:
-        (n, dim).
+        The vectors (n, dim).
     """
     radius, angle = draw_polar_noise(seeds, -(-dim // 2))
     sine, cosine = sincosf(angle)

@@ -18,7 +18,7 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
-from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search_paths
 from kaldi_compat.pitch.tracker import convert_audio
 
 if TYPE_CHECKING:
@@ -48,24 +48,24 @@ class Analysis:
         """
         constants = PitchConstants.from_options(options)
         audio = convert_audio(samples)
-        chunks = None if ends is None else np.array(ends, np.int64)
-        frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
+        chunk_ends = None if ends is None else np.array(ends, np.int64)
+        frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunk_ends)
         count = int(frames.rows[-1])
         final = first = _search_first_frames(constants, frames, count)
         if frames.revised is not None:
-            known = min(count, constants.recompute_frame)
-            first = _search_first_frames(constants, replace(frames, revised=None), known)
+            known_count = min(count, constants.recompute_frame)
+            first = _search_first_frames(constants, replace(frames, revised=None), known_count)
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return the correlation (NCCF) and the pitch in Hz of frames along the best path: ``(frames, 2)``."""
+        """Return the correlation (NCCF) and the pitch in Hz of each frame of a traced lattice: ``(frames, 2)``."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
 def _search_first_frames(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Search the first ``count`` frames, and return the lattice. No path is traced, so ``nccf`` is undefined."""
+    """Search for the cheapest paths through the first ``count`` frames. No path is traced, so ``nccf`` is undefined."""
     lattice = Lattice.allocate(constants, count)
-    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
+    search_paths(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, ends=[])
     return lattice
 
 
@@ -74,19 +74,15 @@ def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Float
 
     A frame has the values of the first path that decides it.
 
-    Args:
-        analysis: frames and paths of an utterance.
-        options: options of the tracker.
-
     Returns:
         The normalized correlation, and the pitch in Hz, (frames, 2).
     """
     ready = 0
-    rows = [np.zeros((0, 2), np.float32)]
+    parts = [np.zeros((0, 2), np.float32)]
     for lattice, count, _ in trace_online_tracks(analysis, options):
-        rows.append(analysis.compute_features(lattice.slice_frames(ready, count)))
+        parts.append(analysis.compute_features(lattice.slice_frames(ready, count)))
         ready = max(ready, count)
-    return np.concatenate(rows)
+    return np.concatenate(parts)
 
 
 def compute_first_pass_features(
@@ -107,34 +103,31 @@ def compute_first_pass_features(
         generator: source of the noise for deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
 
     Returns:
-        (frames, dim).
+        Features (frames, dim), with the columns of :func:`~kaldi_compat.pitch.process.process_pitch`.
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     done = 0
-    rows = [np.zeros((0, options.dim), np.float32)]
+    parts = [np.zeros((0, options.dim), np.float32)]
     for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
-        waiting = 0 if finished else max(0, options.normalization_right_context)
-        end = ready - waiting + options.delay if ready else 0
+        num_waiting = 0 if finished else max(0, options.normalization_right_context)
+        end = ready - num_waiting + options.delay if ready else 0
         if end <= done:
             continue
         first = max(0, done - options.delay - context)
         track = analysis.compute_features(lattice.slice_frames(first, ready))
         features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
-        rows.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
+        parts.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
         done = end
-    return np.concatenate(rows)
+    return np.concatenate(parts)
 
 
 def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
-    """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
+    """Yield the best path after each chunk, the number of its frames that are ready, and True if the audio has ended.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
-
-    Args:
-        analysis: frames and paths of an utterance.
-        options: options of the tracker.
+    A frame is ready once all paths agree on it, or once ``max_frames_latency`` frames follow it. Each chunk changes the
+    path.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
@@ -146,6 +139,7 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
-        search(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
-        waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
-        yield lattice.slice_frames(0, end), end - waiting, finished
+        search_paths(constants, frames, 0, 0, costs, lattice, [end])  # No row is searched, only the path is traced.
+        latency = min(options.max_frames_latency, end)
+        num_waiting = 0 if finished else count_undecided_frames(lattice.before[:end], latency)
+        yield lattice.slice_frames(0, end), end - num_waiting, finished

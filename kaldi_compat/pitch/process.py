@@ -43,16 +43,15 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Warp the correlation ``n`` to ``(1.0001 - n)^0.15 - 1``, whose distribution is nearly Gaussian."""
+    """Warp each correlation ``n``, clipped to -1 to 1, to ``(1.0001 - n)^0.15 - 1``, which is nearly Gaussian."""
     clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
 def estimate_probability_of_voicing(correlation: Array) -> Array:
-    """Approximate the probability of voicing with a function fitted to the Keele corpus (Kaldi: NccfToPov).
+    """Approximate the probability of voicing at each correlation, of any shape (Kaldi: NccfToPov).
 
-    >>> estimate_probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
-    array([0.001, 0.904, 1.   ])
+    The function was fitted to the Keele corpus.
     """
     xp = get_namespace(correlation)
     n = xp.clip(abs(float64(correlation)), None, 1.0)
@@ -62,7 +61,7 @@ def estimate_probability_of_voicing(correlation: Array) -> Array:
     return astype(probability, correlation.dtype)
 
 
-def log_pitch(pitch: Array) -> Array:
+def compute_log_pitch(pitch: Array) -> Array:
     """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
@@ -71,7 +70,7 @@ def log_pitch(pitch: Array) -> Array:
 
 
 def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
-    """Compute the log pitch minus its mean over neighboring frames, weighted by their probability of voicing.
+    """Subtract from the log pitch its mean over neighboring frames, weighted by their probability of voicing.
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
@@ -83,7 +82,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     """
     xp = get_namespace(features)
     frames = features.shape[-2]
-    log_pitches = log_pitch(features[..., 1])
+    log_pitches = compute_log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * log_pitches  # Kaldi also rounds this product to the precision of the features.
     times = arange(0, frames, features)
@@ -174,20 +173,22 @@ def process_pitch(
 
     Args:
         features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
-        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if omitted.
-        lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
+        options, changes: the columns and their scales, as ``ProcessPitchOptions`` or by name (default: Kaldi's).
+        lengths: ``(...,)``: number of valid frames of each utterance in a padded batch. Later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. ``options.delta_pitch_noise_stddev`` scales the noise.
         deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
-        ``(..., frames + delay, dim)`` (no rows without frames) with a column for each chosen feature, in the order:
-        probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
+        ``(..., frames + delay, dim)``, or no rows without frames. There is a column for each chosen feature, in this
+        order: probability-of-voicing feature, normalized log pitch, delta of the log pitch, log pitch.
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
         OptionError: an option is invalid, or ``generator`` has a wrong type.
 
+    >>> import numpy as np
+    >>> from kaldi_compat import process_pitch
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
     >>> process_pitch(track, add_delta_pitch=False).round(3)
     array([[-0.584, -0.02 ],
@@ -206,6 +207,7 @@ def process_pitch(
 
 
 def _check_track(features: Array, lengths: Any) -> None:
+    """Raise FeatureError unless features have two columns, and the pitch of each valid frame is positive."""
     if features.shape[-1] != 2:
         raise FeatureError(
             f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
@@ -214,30 +216,30 @@ def _check_track(features: Array, lengths: Any) -> None:
     if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
-    silent = ~(pitch > 0)
+    is_invalid = ~(pitch > 0)
     if lengths is not None:
-        silent = silent & mask_frames(lengths, features)
-    if bool(silent.any()):
+        is_invalid = is_invalid & mask_frames(lengths, features)
+    if bool(is_invalid.any()):
         raise FeatureError("a pitch is not positive, so it has no logarithm: pass the output of the pitch tracker")
 
 
 def has_positive_pitch(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, 2) whose second column, the pitch, is positive."""
+    """Return True if features are float32 (rows, 2), and each pitch (the second column) is positive."""
     return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
 
 
-def process_ragged(
+def process_utterances(
     features: npt.NDArray[np.float32],
     bounds: npt.NDArray[np.int64],
     options: ProcessPitchOptions,
     generator: KaldiRandom,
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Compute :func:`process_pitch` of many utterances at once, with the same bits.
+    """Compute :func:`process_pitch` of several utterances together, with the same bits.
 
     Args:
         features: (rows, 2): the correlation and the pitch in Hz of all utterances. :func:`has_positive_pitch` must be
             True.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
         options: options of the pitch features.
         generator: source of the noise on the deltas.
 
@@ -245,19 +247,21 @@ def process_ragged(
         The features of all utterances (rows, dim), and the number of rows of each utterance (utterances,). The delay
         adds ``options.delay`` rows to each utterance, except to an utterance without frames.
     """
-    log_pitches = log_pitch(np.ascontiguousarray(features[:, 1]))
+    log_pitches = compute_log_pitch(np.ascontiguousarray(features[:, 1]))
 
-    def normalized() -> Floats:
+    def normalize_pitch() -> Floats:
+        """Return the log pitch (rows,) minus its weighted mean over neighboring frames."""
         weight = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
         level: Floats = log_pitches - compute_window_means(weight, weight * log_pitches, bounds, left, right)
         return level
 
-    def slopes() -> Floats:
+    def compute_slopes() -> Floats:
+        """Return the deltas (rows,) of the log pitch."""
         return append_deltas(log_pitches[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
 
     noise = draw_standard_normal(log_pitches, generator) if options.add_delta_pitch else None
-    processed = _compute_columns(features[:, 0], log_pitches, options, normalized, slopes, noise)
+    processed = _compute_columns(features[:, 0], log_pitches, options, normalize_pitch, compute_slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -304,25 +308,27 @@ def compute_undelayed_features(
     xp = get_namespace(features)
     if lengths is not None:  # The padding gets the value 1, whose logarithm and gradient are finite.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
-    log_pitches = log_pitch(features[..., 1])
+    log_pitches = compute_log_pitch(features[..., 1])
 
-    def normalized() -> Array:
+    def normalize_pitch() -> Array:
+        """Return the log pitch (..., frames) minus its weighted mean over neighboring frames."""
         left, right = options.normalization_left_context, options.normalization_right_context
         return normalize_log_pitch(features, left, right, lengths)
 
-    def slopes() -> Array:
+    def compute_slopes() -> Array:
+        """Return the deltas (..., frames) of the log pitch."""
         delta_options, filters = deltas or make_pitch_deltas(options, choose_precision(log_pitches))
         return add_deltas(log_pitches[..., None], delta_options, lengths=lengths, filters=filters)[..., 1]
 
-    return _compute_columns(features[..., 0], log_pitches, options, normalized, slopes, noise)
+    return _compute_columns(features[..., 0], log_pitches, options, normalize_pitch, compute_slopes, noise)
 
 
 def _compute_columns(
     correlation: Array,
     log_pitches: Array,
     options: ProcessPitchOptions,
-    normalized: Callable[[], Array],
-    slopes: Callable[[], Array],
+    normalize_pitch: Callable[[], Array],
+    compute_slopes: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
     """Return the columns that the options select: (..., frames, columns).
@@ -330,17 +336,17 @@ def _compute_columns(
     Args:
         correlation, log_pitches: (..., frames): correlation, and log pitch.
         options: options of the processing.
-        normalized, slopes: functions that return the normalized log pitch, and the deltas of the log pitch. They are
-            called only for columns that the options select.
+        normalize_pitch, compute_slopes: functions that return the normalized log pitch and the deltas of the log
+            pitch. They are called only for columns that the options select.
         noise: (..., frames): noise on the deltas, before ``delta_pitch_noise_stddev``; None for no noise.
     """
     columns: list[Any] = []
     if options.add_pov_feature:
         columns.append(options.pov_scale * compute_pov_feature(correlation) + options.pov_offset)
     if options.add_normalized_log_pitch:
-        columns.append(normalized() * options.pitch_scale)
+        columns.append(normalize_pitch() * options.pitch_scale)
     if options.add_delta_pitch:
-        slope = slopes() if noise is None else slopes() + noise * options.delta_pitch_noise_stddev
+        slope = compute_slopes() if noise is None else compute_slopes() + noise * options.delta_pitch_noise_stddev
         columns.append(slope * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
         columns.append(log_pitches)

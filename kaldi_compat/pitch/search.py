@@ -38,7 +38,7 @@ class Lattice(NamedTuple):
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state in ``path``; undefined without a state.
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
-        """Return a view of the frames from ``begin`` to ``end``."""
+        """Return a view of the frames ``begin`` to ``end - 1``."""
         parts: list[Any] = [array[begin:end] for array in self]
         return Lattice(*parts)
 
@@ -59,6 +59,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
+    """Compute :func:`search_paths` in C."""
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
@@ -75,7 +76,7 @@ def make_overflow_error() -> AudioError:
 
 
 @native.twin(_search_in_c, much_faster=True)
-def search(
+def search_paths(
     constants: PitchConstants,
     frames: PitchFrames,
     begin: int,
@@ -84,7 +85,7 @@ def search(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
+    """Search for the cheapest paths through the rows ``begin`` to ``end - 1``, and trace the best paths.
 
     Args:
         constants: the tracker's numbers and tables.
@@ -93,47 +94,47 @@ def search(
         costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
             utterances start without costs.
         lattice: receives the result in its last frames, after frames of earlier searches.
-        ends: end of each utterance in ``lattice``. The first utterance starts at frame 0.
+        ends: end (exclusive) of each utterance in ``lattice``. The first utterance starts at frame 0.
 
     Raises:
         AudioError: correlations overflow.
     """
-    known = len(lattice.best) - (end - begin)
-    _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(known, len(lattice.best)))
-    trace(constants, lattice, ends)
+    num_earlier = len(lattice.best) - (end - begin)
+    _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(num_earlier, len(lattice.best)))
+    trace_paths(constants, lattice, ends)
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
-    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice.
+    """Find the cheapest paths of ``rows`` as :func:`search_paths` does, and write the input of tracing to a lattice.
 
     Raises:
         AudioError: correlations overflow.
     """
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
-    searched, lattice.correlation[:], average = correlate(constants, frames, rows)
+    searched, lattice.correlation[:], average = correlate_frames(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
         raise make_overflow_error()
     local = compute_local_costs(constants, searched, _compute_scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
-    place = np.arange(constants.states)
-    steps = steps[abs(place[:, None] - place)]
+    state_indices = np.arange(constants.states)
+    steps = steps[abs(state_indices[:, None] - state_indices)]
     starts = set(frames.rows[frames.rows > rows.start].tolist())
     for frame, local_cost in enumerate(local):
         if rows.start + frame in starts:
             costs[:] = 0
-        by_way = steps + costs
-        before = find_predecessors(by_way)
+        path_costs = steps + costs
+        before = find_predecessors(path_costs)
         lattice.before[frame] = before
-        costs[:] = by_way[place, before] + local_cost
+        costs[:] = path_costs[state_indices, before] + local_cost
         best = lattice.best[frame] = costs.argmin()
         costs -= costs[best]
 
 
-def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
+def correlate_frames(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
     """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
-        Correlations with ballast and without (frames, lags), and mean products of energies (frames,).
+        Correlations with ballast and without (frames, lags), and the mean over lags of products of energies (frames,).
     """
     n, count = constants.window, rows.stop - rows.start
     searched, correlation = (np.empty((count, constants.lags), F32) for _ in range(2))
@@ -159,28 +160,29 @@ def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, 
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
     start = frames.first + (rows - frames.rows[utterance]) * frames.shift
     position = start[:, None] + np.arange(constants.span)
-    inside = (position >= 0) & (position < frames.lengths[utterance, None])
-    place = np.where(inside, frames.starts[utterance, None] + position, 0)
-    return np.where(inside, frames.signal[place], F32(0))
+    is_inside = (position >= 0) & (position < frames.lengths[utterance, None])
+    index = np.where(is_inside, frames.starts[utterance, None] + position, 0)
+    return np.where(is_inside, frames.signal[index], F32(0))
 
 
 def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
+    """Return ``inner / sqrt(norm + ballast)``, or 0 for silence, where the square root is 0."""
     root = np.sqrt(norm + ballast)
-    silent = root == 0
-    result: Floats = np.where(silent, F32(0), inner / np.where(silent, F32(1), root))
+    is_silent = root == 0
+    result: Floats = np.where(is_silent, F32(0), inner / np.where(is_silent, F32(1), root))
     return result
 
 
 def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) on the correlations of ``rows``, from the third result of :func:`correlate`."""
+    """Return the factors (frames,) on the correlations of ``rows``. ``average`` is from :func:`correlate_frames`."""
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = (revised_from + average) / (revised_to + average)
     # The energy of extremely loud audio overflows, so that the ratio is not a number. Its correlation is not scaled.
-    usable = np.isfinite(ratio) & (ratio >= 0)
-    return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
+    is_usable = np.isfinite(ratio) & (ratio >= 0)
+    return np.where(is_usable, np.sqrt(np.where(is_usable, ratio, F32(1))), F32(1))
 
 
 def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
@@ -192,42 +194,45 @@ def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floa
         scale: (frames,): factors on the correlations.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
-    values = np.empty((len(searched), constants.states), F32)
+    correlations = np.empty((len(searched), constants.states), F32)
     for group in np.unique(groups).tolist():
-        rows = groups == group
+        in_group = groups == group
         for state in range(constants.states):
             weights, first = constants.get_state_weights(state), constants.first[state]
-            values[rows, state] = sums.multiply_row(weights, searched[rows, first : first + len(weights)], group)
-    values *= scale[:, None]
-    costs: Floats = (F32(1) - values) + F32(constants.soft_min_f0) * (constants.seconds * values)
+            correlations[in_group, state] = sums.multiply_row(
+                weights, searched[in_group, first : first + len(weights)], group
+            )
+    correlations *= scale[:, None]
+    costs: Floats = (F32(1) - correlations) + F32(constants.soft_min_f0) * (constants.seconds * correlations)
     return costs
 
 
-def find_predecessors(by_way: Floats) -> States:
+def find_predecessors(path_costs: Floats) -> States:
     """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
 
     Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
     minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
 
     Args:
-        by_way: (states, states): cost of each state (row) when it follows each previous state (column).
+        path_costs: (states, states): cost of each state (row) when it follows each previous state (column).
 
     Returns:
         Index of the predecessor of each state, (states,).
     """
-    costs, last, turned = by_way, len(by_way) - 1, False
-    lower = _find_first_minima(by_way)
+    costs, last, is_reversed = path_costs, len(path_costs) - 1, False
+    lower = _find_first_minima(path_costs)
     best, upper = lower.copy(), [last] * len(lower)
-    changed = True
-    while changed:  # The states are reversed in each round, so that _narrow works from above and below in turn.
-        costs, turned = costs[::-1, ::-1], not turned
+    has_changed = True
+    while has_changed:
+        # Reversing the states in each round makes _narrow_bounds work from above and from below in turn.
+        costs, is_reversed = costs[::-1, ::-1], not is_reversed
         best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
-        changed = _narrow(np.ascontiguousarray(costs).data, best, lower, upper)
-    return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
+        has_changed = _narrow_bounds(np.ascontiguousarray(costs).data, best, lower, upper)
+    return np.array([last - state for state in reversed(best)] if is_reversed else best, np.int16)
 
 
 def _find_first_minima(costs: Floats) -> list[int]:
-    """Return, for each state, the index of the first local minimum of its costs, a row of ``costs`` (states, states).
+    """Return the index of the first local minimum in each row of ``costs`` (states, states).
 
     The search in a row starts at the minimum of the previous row.
     """
@@ -239,15 +244,16 @@ def _find_first_minima(costs: Floats) -> list[int]:
     return minima
 
 
-def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
+def _narrow_bounds(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
     """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
 
-    A best predecessor moves up to the first local minimum of the costs that improves it. Return True if one changed.
+    A best predecessor moves up to the first local minimum of its row of ``costs`` (states, states) that improves it.
+    Return True if a best predecessor has changed.
     """
-    changed, last = False, 0
+    has_changed, last = False, 0
     for i in range(len(best)):
         first, cheapest = max(last, lower[i]), best[i]
-        if first in (upper[i], cheapest):
+        if first in (upper[i], cheapest):  # The search would end at once, or begin at the best predecessor.
             last = first
             continue
         for j in range(first, upper[i] - 1):
@@ -255,15 +261,15 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
                 cheapest = j
             elif cheapest < j:
                 break
-        changed |= cheapest != best[i]
+        has_changed |= cheapest != best[i]
         best[i] = lower[i] = last = cheapest
-    return changed
+    return has_changed
 
 
-def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
-    """Write the best paths of utterances from their ends back to where they agree with the stored paths.
+def trace_paths(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
+    """Trace the best path of each utterance back from its end, until it agrees with the path in ``lattice``.
 
-    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search`.
+    The states and their correlations are written to ``lattice``. For the arguments, see :func:`search_paths`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0
@@ -280,18 +286,18 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of last frames on which the best paths to different states differ.
+    """Return the number of frames before the last frame on which the best paths to the last frame's states differ.
 
-    Paths do not cross, so only the two outermost paths are followed.
+    Paths do not cross, so only the two outermost paths are followed (Kaldi: ComputeLatency).
 
     Args:
         before: (frames, states): the array ``before`` of a :class:`Lattice`.
         max_frames: upper bound of the result.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
-    for frames in range(max_frames):
-        row = len(before) - 1 - frames
+    for count in range(max_frames):
+        row = len(before) - 1 - count
         lowest, highest = states[row, lowest], states[row, highest]
         if lowest == highest:
-            return frames
+            return count
     return max_frames

@@ -20,26 +20,26 @@ __all__ = ["smooth_pitch"]
 
 
 def compute_moving_means(values: Floats, size: int) -> Floats:
-    """Compute the mean of ``size`` neighboring values for each of ``values`` (n,). It is constant near both ends.
+    """Return the mean (n,) of ``size`` neighboring values for each of ``values`` (n,). It is constant near both ends.
 
     As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
     subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
     along an utterance.
     """
     middle = (size - 1) // 2
-    first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
+    first_mean = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
     if len(values) <= size:
-        return np.full_like(values, first)
+        return np.full_like(values, first_mean)
     leaving, entering = values[: -2 * (middle + 1)], values[2 * (middle + 1) :]
-    moving = np.subtract.accumulate(np.concatenate(([first], (leaving - entering) / np.float32(size))))
+    moving = np.subtract.accumulate(np.concatenate(([first_mean], (leaving - entering) / np.float32(size))))
     means = np.full_like(values, moving[-1])
-    means[: middle + 1] = first
+    means[: middle + 1] = first_mean
     means[middle + 1 : middle + len(moving)] = moving[1:]
     return means
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Replace each of ``values`` (n,) with the mean of ``size`` neighboring values, except near both ends."""
+    """Smooth ``values`` (n,): replace each value with the mean of ``size`` neighbors, except near both ends."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:
@@ -58,19 +58,21 @@ def smooth_pitch(
 ) -> npt.NDArray[Any]:
     """Replace the probability of voicing with its log odds, and the pitch with its smoothed, normalized logarithm.
 
-    The log pitch is normalized by subtracting its moving mean.
+    The log pitch is normalized by subtracting its moving mean (Kaldi: process-pitch-feats).
 
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
             interpolate-pitch), and other columns, which are copied.
-        options, changes: the windows, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: the windows, as ``SmoothPitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
-        ``(frames, columns)``: the log odds of voicing, the log pitch, and the other columns.
+        ``(frames, columns)``: the log odds of voicing, the processed log pitch, and the other columns.
 
     Raises:
         FeatureError: there are fewer than two columns, a probability is outside 0 to 1, or a pitch is not positive.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.pitch.smooth import smooth_pitch
     >>> smooth_pitch(np.array([[0.5, 100.0], [0.5, 121.0]], np.float32)).round(2)
     array([[ 0. , -0.1],
            [ 0. ,  0.1]], dtype=float32)
@@ -94,14 +96,15 @@ def smooth_pitch(
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, columns) of pitch tracks without gaps and with valid probabilities."""
+    """Return True if features are float32 (rows, columns), with valid probabilities and with pitches above 0."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]
     return bool(((voicing >= 0) & (voicing <= 1) & (pitch >= np.finfo(np.float32).tiny)).all())
 
 
-def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+def _smooth_utterances_in_c(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+    """Compute :func:`smooth_utterances` in C."""
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2:
@@ -112,14 +115,14 @@ def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options
     return out
 
 
-@native.twin(_smooth_ragged_in_c)
-def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
+@native.twin(_smooth_utterances_in_c)
+def smooth_utterances(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
     """Compute :func:`smooth_pitch` of several utterances.
 
     Args:
         features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
-        options: the windows.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1] - 1`` belong to utterance ``u``.
+        options: sizes of the windows.
 
     Returns:
         Features of shape (rows, columns).

@@ -18,7 +18,7 @@ from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
-from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search_paths
 
 Key = TypeVar("Key")
 # Number of frames that are searched at once. Their arrays fit into the processor's cache, and long audio needs little
@@ -68,29 +68,30 @@ class Paths:
         count = len(self) + end - begin
         if count > len(self.memory.best):
             undecided, self.memory = self._get_lattice(), Lattice.allocate(self.constants, max(count, 2 * len(self)))
-            self._keep(undecided)
+            self._keep_frames(undecided)
         self._count = count
-        search(self.constants, frames, begin, end, self.costs, self._get_lattice(), ends)
+        search_paths(self.constants, frames, begin, end, self.costs, self._get_lattice(), ends)
 
     def _get_lattice(self) -> Lattice:
         return self.memory.slice_frames(0, len(self))
 
-    def _keep(self, undecided: Lattice) -> None:
+    def _keep_frames(self, undecided: Lattice) -> None:
+        """Copy the undecided frames to the start of the memory, and forget all other frames."""
         self._count = len(undecided.best)
         pairs: Any = zip(self.memory, undecided, strict=True)
         for memory, frames in pairs:
             memory[: self._count] = frames
 
     def count_agreed_frames(self, max_latency: int) -> int:
-        """Return the number of first frames on which all paths agree, or which ``max_latency`` frames follow."""
+        """Return the number of frames at the start that all paths share, or that ``max_latency`` frames follow."""
         max_frames = min(len(self), max_latency) - 1
         return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
 
-    def decide(self, count: int) -> Floats:
-        """Decide the first frames along the best paths; return their NCCF and pitch in Hz, ``(count, 2)``."""
+    def decide_frames(self, count: int) -> Floats:
+        """Remove the first ``count`` frames, and return their NCCF and pitch in Hz on the best path: ``(count, 2)``."""
         lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
-        self._keep(lattice.slice_frames(count, len(self)))
+        self._keep_frames(lattice.slice_frames(count, len(self)))
         return features
 
 
@@ -100,7 +101,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
 
     Args:
         samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
-        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if omitted.
+        options, changes: range and grid of the pitches, as ``PitchOptions`` or by name; Kaldi's defaults if omitted.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
@@ -110,6 +111,8 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
         AudioError: ``samples`` has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
         FeatureError: ``samples`` is neither an array nor a tensor.
 
+    >>> import numpy as np
+    >>> from kaldi_compat import track_pitch
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
     [  1.   199.98]
@@ -132,11 +135,11 @@ def track_pitches(
     """Apply :func:`track_pitch` to many utterances at once.
 
     Args:
-        utterances: pairs of key and samples.
+        utterances: pairs of a key and samples (T,).
         options, changes: options of the tracker, as for :func:`track_pitch`.
 
     Returns:
-        Pairs of key and features (frames, 2), in the order of ``utterances``.
+        Pairs of a key and features (frames, 2), in the order of ``utterances``.
 
     Raises:
         AudioError: see :func:`track_pitch`.
@@ -162,7 +165,7 @@ def track_block(
         options: the tracker's options.
 
     Returns:
-        (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).
+        Correlation and pitch in Hz of all frames, (rows, 2); and the boundaries of the utterances, (utterances + 1,).
 
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
@@ -177,11 +180,11 @@ def track_block(
             paths.costs[:] = 0
         ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
         count = int(ends.max(initial=0))
-        goes_on = decided + count < end  # True if the last utterance continues after row ``end``.
-        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
-        if goes_on:
+        is_continued = decided + count < end  # True if the last utterance continues after row ``end``.
+        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * is_continued])
+        if is_continued:
             count = paths.count_agreed_frames(len(paths) - count)
-        features[decided : decided + count] = paths.decide(count)
+        features[decided : decided + count] = paths.decide_frames(count)
         decided += count
     # Keep the memory for the next call of this thread, unless an unusually long block has made it large.
     _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None

@@ -9,7 +9,7 @@ from kaldi_compat.cli.tables import Tables
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import compute_first_pass_features
-from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.pitch.process import process_utterances
 from kaldi_compat.programs.compute_kaldi_pitch_feats import (
     analyze_utterances,
     read_audio,
@@ -46,7 +46,7 @@ def main(options: Options, source: str, target: str) -> int:
             return ArrayBlock.from_arrays(
                 names, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
             )
-        features, counts = process_ragged(result.values.reshape(-1, 2), result.rows(), options, random)
+        features, counts = process_utterances(result.values.reshape(-1, 2), result.rows(), options, random)
         block: ArrayBlock = result.with_rows(features, counts)
         return block
 

@@ -11,8 +11,8 @@ from kaldi_compat.pitch.interpolate import (
     InterpolationCounts,
     has_pitch_or_silence,
     interpolate_linearly,
-    interpolate_ragged,
     interpolate_smoothly,
+    interpolate_utterances,
 )
 
 USAGE = """
@@ -40,7 +40,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
-        return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, frames))
+        return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, frames))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if frames.frames:

@@ -5,7 +5,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import SmoothPitchOptions
-from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_ragged
+from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_utterances
 
 USAGE = """
 Computes features for speech recognition from pitch tracks without gaps. The two columns of the input are the
@@ -26,7 +26,7 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if not is_without_gaps(tracks):
             return block.map(lambda _, track: smooth_pitch(track, options))
-        return block.with_rows(smooth_ragged(tracks, block.rows(), options))
+        return block.with_rows(smooth_utterances(tracks, block.rows(), options))
 
     counts = convert_table(process, "matrix", source, target, progress=True)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)

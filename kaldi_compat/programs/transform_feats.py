@@ -53,7 +53,7 @@ class LogDeterminants:
         if len(transform) > dim:
             return
         if self.last is None or self.last[0] is not transform:  # A global transform is one object in all calls.
-            self.last = transform, log_determinant(transform[:, :dim])
+            self.last = transform, compute_log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
             self.frames += frames
@@ -68,7 +68,7 @@ class LogDeterminants:
             logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
 
 
-def log_determinant(linear: Matrix) -> float:
+def compute_log_determinant(linear: Matrix) -> float:
     """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
     with np.errstate(invalid="ignore"):
         return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])

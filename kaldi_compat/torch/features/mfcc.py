@@ -38,8 +38,8 @@ class Mfcc(MfccConstructor, MelFeature):
     def setup(self) -> None:
         super().setup()
         num_ceps = self.options.num_ceps
-        self._register_table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
-        self._register_table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
+        self._register_table("cosines", tables.compute_dct(num_ceps, self.options.num_mel_bins).T)
+        self._register_table("lifter", tables.compute_lifter(num_ceps, self.options.cepstral_lifter))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the liftered DCT of the log mel energies.

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.batches import check_features, check_lengths, zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_list, check_samples
+from kaldi_compat.functional.batches import check_features, check_lengths, zero_padding
+from kaldi_compat.functional.checks import check_list, check_samples, refuse_rate_as_lengths
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -76,7 +76,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
                 only), or the lengths do not match the samples.
             KaldiCompatError: a compiled, exported, traced or mapped model has ``simulate_first_pass_online``.
         """
-        check_lengths_are_no_rate(lengths)
+        refuse_rate_as_lengths(lengths)
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._track_list([self._check_samples(utterance) for utterance in utterances])
@@ -221,4 +221,4 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         if lengths is None:
             return processed
         counts = torch.where(lengths > 0, lengths + self.options.delay, 0)
-        return zero_past(processed, counts), counts
+        return zero_padding(processed, counts), counts

@@ -45,7 +45,7 @@ class Plp(PlpConstructor, MelFeature):
         # The spectrum is extended at both ends by repeating the first and the last mel bin.
         bins = self.options.num_mel_bins + 2
         self._register_table("cosines", tables.compute_inverse_dft(self.options.lpc_order + 1, bins).T)
-        factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)
+        factors = tables.compute_lifter(self.options.num_ceps, self.options.cepstral_lifter)
         self._register_table("lifter", factors * np.float32(self.options.cepstral_scale))
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import detect_tracing, get_namespace
-from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.functional.batches import check_features, zero_padding
 from kaldi_compat.functional.checks import check_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
@@ -103,7 +103,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         lengths, recorded = check_features(features, lengths), detect_tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
-            features = zero_past(features, lengths)
+            features = zero_padding(features, lengths)
         array = view_in_numpy(features, recorded) if self._adds_frames and features.dtype == torch.float32 else None
         if array is not None:
             processed = self._process_in_numpy(array, lengths)
@@ -288,7 +288,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         if self.statistics is None:
             return apply_own_cmvn(features, self.options, lengths=lengths)
-        return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
+        return zero_padding(apply_normalization(features, self.statistics, self.options), lengths)
 
 
 class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):

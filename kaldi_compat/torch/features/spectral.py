@@ -25,7 +25,7 @@ from kaldi_compat.functional.array_api import (
     is_traced_or_differentiated,
     matmul,
 )
-from kaldi_compat.functional.batches import check_lengths, zero_past
+from kaldi_compat.functional.batches import check_lengths, zero_padding
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
@@ -280,7 +280,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             lengths, counts = to_device(lengths, samples.device), to_device(host, samples.device)
             if recorded.traced_or_differentiated:
                 # The padding does not affect the features, but NaN in the padding would make the gradient NaN.
-                samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
+                samples = zero_padding(samples.unsqueeze(-1), lengths).squeeze(-1)
         frames = cut_frames(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
@@ -296,7 +296,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if recorded.traced:
             # Not a slice, because exporters mishandle its size, which would be a minimum of two symbols.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
-        return features if counts is None else (zero_past(features, counts), counts)
+        return features if counts is None else (zero_padding(features, counts), counts)
 
     def _compute_in_blocks(
         self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing

@@ -19,8 +19,8 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain, refuse_export
-from kaldi_compat.functional.batches import check_lengths, zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, make_chunk_error
+from kaldi_compat.functional.batches import check_lengths, zero_padding
+from kaldi_compat.functional.checks import check_samples, make_chunk_error, refuse_rate_as_lengths
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
@@ -165,7 +165,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
-            check_lengths_are_no_rate(lengths)
+            refuse_rate_as_lengths(lengths)
         items = np.broadcast_to(np.int16(0), (self.slots, width))
         return np.asarray(check_lengths(lengths, items, -1, AudioError), np.int64)
 
@@ -200,7 +200,7 @@ class WindowStream(WindowFlow, Stream[Options]):
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():
-            return zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
+            return zero_padding(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
         return frames
 
     @abc.abstractmethod

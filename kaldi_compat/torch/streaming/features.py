@@ -58,7 +58,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         self._scale_is_known = False
         self._parameters: dict[str, Any] = {}  # Keyword arguments for the module in the current call.
         options = self.options
-        self._lay_out(options.window_size, options.window_shift, options.snip_edges)
+        self._set_frame_layout(options.window_size, options.window_shift, options.snip_edges)
         # _compute passes audio with reflected ends to the module, so the module must not reflect the audio again.
         if not options.snip_edges:
             self._feature = copy.copy(self._feature)

@@ -201,7 +201,7 @@ class Tracker:
             self._search_frames(frames)
         self._discard()
         count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
-        return self._paths.decide(count)
+        return self._paths.decide_frames(count)
 
     def _search_frames(self, frames: int) -> None:
         """Continue the path search up to frame ``frames - 1``."""

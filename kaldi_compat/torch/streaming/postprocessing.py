@@ -16,7 +16,7 @@ from kaldi_compat.functional.cmvn import (
     compute_sliding_windows,
     compute_window_mean_and_variance,
     fill_window,
-    normalize_online,
+    normalize_frames_online,
 )
 from kaldi_compat.functional.deltas import (
     compute_inner_deltas,
@@ -248,4 +248,4 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
-        return normalize_online(current, window, options, self.module.skip_dims)
+        return normalize_frames_online(current, window, options, self.module.skip_dims)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.batches import zero_padding
 from kaldi_compat.functional.stacking import count_joined_frames, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.torch.streaming.base import Configured, Stream, WindowStream
@@ -114,4 +114,4 @@ class FrameStream(Stream[Any]):
         is_full = bool((lengths == chunk.shape[1]).all())
         computed = self.module(chunk)
         counts = None if is_full else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
-        return zero_past(computed, counts), lengths
+        return zero_padding(computed, counts), lengths

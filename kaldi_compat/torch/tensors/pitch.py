@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.functional.array_api import is_traced, matmul, sum_cumulatively
-from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.batches import zero_padding
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
@@ -55,7 +55,7 @@ class PitchTables(NamedTuple):
 
 def silence_past(samples: Tensor, lengths: Tensor) -> Tensor:
     """Set the samples of audio (B, T) after the length of each row, (B,), to zero."""
-    return zero_past(samples[..., None], lengths)[..., 0]
+    return zero_padding(samples[..., None], lengths)[..., 0]
 
 
 def track_batch(
@@ -98,7 +98,7 @@ def track_batch(
     with torch.no_grad():
         searched = search_nccf(inner, norm, energy, better_energy, recomputed, constants)
         path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
-    return zero_past(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
+    return zero_padding(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
 class Schedule(NamedTuple):

@@ -183,7 +183,7 @@ def exact_features(options: FrameOptions, samples: Array, vtln_warp: float = 1.0
     """Return the exact engine's features, with the noise of a program that has just started."""
     plan = make_plan(options)
     batch = make_batch(plan, samples, vtln_warp=vtln_warp)
-    return engine.compute(plan, batch.with_seeds(KaldiRandom().frame_seeds(int(batch.rows[-1]))))
+    return engine.compute_batch_features(plan, batch.with_seeds(KaldiRandom().frame_seeds(int(batch.rows[-1]))))
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.pitch.process import process_utterances
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import arrangements, fits, settling
 from kaldi_explain.arrangements import Mask
@@ -170,7 +170,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) ->
     try:
         options = PitchOptions(sample_frequency=source.rate, **{name: candidate.value(name) for name in names})
         track = np.asarray(track_pitch(source.samples * np.float32(32768 / source.full_scale), options), np.float32)
-        processed, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
+        processed, _ = process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
         return ""
     values = sheet.values[settled.row : settled.row + len(settled.target)][:, places]

@@ -302,7 +302,7 @@ class FeatureModel:
         """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")
         features = bands @ _make_cosines(count, bins)
-        features *= tables.lifter(count, self.value("cepstral_lifter"))
+        features *= tables.compute_lifter(count, self.value("cepstral_lifter"))
         if self.value("htk_compat") and not self.value("use_energy"):
             features[:, 0] *= math.sqrt(2)
         if self.dct != "kaldi":
@@ -350,4 +350,4 @@ def _make_zero_seeds(count: int) -> npt.NDArray[np.int32]:
 
 @functools.lru_cache(maxsize=64)
 def _make_cosines(count: int, bins: int) -> Doubles:
-    return np.ascontiguousarray(tables.dct(count, bins).T.astype(np.float64))
+    return np.ascontiguousarray(tables.compute_dct(count, bins).T.astype(np.float64))

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
+from kaldi_compat.exact.librosa_mel import convert_hertz_to_slaney_mel, convert_slaney_mel_to_hertz
 from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.exact.resample import resample_linearly
 from kaldi_compat.options.spectral import FbankOptions
@@ -44,12 +44,12 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
         is_slaney: True for Slaney's scale.
         corner: corner frequency in Hz of the logarithmic scale.
     """
-    return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
+    return np.asarray(convert_hertz_to_slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
     """Convert mel values to Hz. ``is_slaney`` and ``corner`` are the same as for :func:`convert_to_mel`."""
-    return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
+    return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
 @functools.lru_cache(maxsize=256)

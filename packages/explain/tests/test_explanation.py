@@ -30,7 +30,7 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
-from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.pitch.process import process_utterances
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import arrangements, work
 from kaldi_explain.answers import _split_settings
@@ -645,7 +645,7 @@ def test_what_people_bring_is_found(name: str) -> None:
 @in_time
 def test_pasted_pitch_is_named_beside_the_filter_bank() -> None:
     track = np.asarray(track_pitch(SAMPLES.astype(np.float32), PitchOptions()), np.float32)
-    pitch, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
+    pitch, _ = process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     count = min(len(MADE), len(pitch))
     found = explain(np.hstack([MADE[:count], pitch[:count]]), SAMPLES, 16000)
     assert found.is_exact and "hamming" in str(found) and "pitch" in str(found), str(found)

@@ -448,22 +448,22 @@ def mel_scale(freq: Tensor) -> Tensor:
     >>> mel_scale(torch.tensor([0.0, 1000.0])).round().tolist()
     [0.0, 1000.0]
     """
-    return _apply_in_float32(mel.mel_scale, freq)
+    return _apply_in_float32(mel.convert_hertz_to_mel, freq)
 
 
 def mel_scale_scalar(freq: float) -> float:
     """Convert one frequency in Hz to mel, in float32 as in Kaldi."""
-    return float(mel.mel_scale(np.float32(freq)))
+    return float(mel.convert_hertz_to_mel(np.float32(freq)))
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
     """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi."""
-    return _apply_in_float32(mel.inverse_mel_scale, mel_freq)
+    return _apply_in_float32(mel.convert_mel_to_hertz, mel_freq)
 
 
 def inverse_mel_scale_scalar(mel_freq: float) -> float:
     """Convert one mel frequency to Hz, in float32 as in Kaldi."""
-    return float(mel.inverse_mel_scale(np.float32(mel_freq)))
+    return float(mel.convert_mel_to_hertz(np.float32(mel_freq)))
 
 
 def vtln_warp_freq(

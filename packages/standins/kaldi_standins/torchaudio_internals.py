@@ -119,9 +119,9 @@ def _subtract_column_mean(tensor: Tensor, subtract_mean: bool) -> Tensor:
 
 def _get_dct_matrix(num_ceps: int, num_mel_bins: int) -> Tensor:
     """Return the matrix (num_mel_bins, num_ceps) from log mel energies to cepstra."""
-    return torch.from_numpy(tables.dct(num_ceps, num_mel_bins).T.copy())
+    return torch.from_numpy(tables.compute_dct(num_ceps, num_mel_bins).T.copy())
 
 
 def _get_lifter_coeffs(num_ceps: int, cepstral_lifter: float) -> Tensor:
     """Return the factors (num_ceps,) on the cepstra."""
-    return torch.from_numpy(tables.lifter(num_ceps, cepstral_lifter))
+    return torch.from_numpy(tables.compute_lifter(num_ceps, cepstral_lifter))

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.exact.engine import compute, make_batch
+from kaldi_compat.exact.engine import compute_batch_features, make_batch
 from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.products import multiply_vectors
-from kaldi_compat.exact.sliding import _sum_strided
+from kaldi_compat.exact.sliding import _sum_strided_rows
 from kaldi_compat.exact.sums import dot, fused_multiply_add, multiply_matrix_vector
 from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512, products_by_openblas
@@ -58,7 +58,7 @@ def test_fused_does_not_round_twice() -> None:
 def test_rows_that_fill_no_group_of_four_are_added_to_the_first_strided_sum() -> None:
     rows = np.zeros((6, 1))
     rows[0], rows[4:] = 2.0**53, 1  # which are lost beside the large number, one after the other
-    assert _sum_strided(rows) == 2.0**53
+    assert _sum_strided_rows(rows) == 2.0**53
 
 
 @needs_c
@@ -72,7 +72,7 @@ def test_products_of_few_columns_are_the_same_in_c(rows: int, columns: int) -> N
         MfccOptions(num_mel_bins=columns, num_ceps=rows, dither=0.0, cepstral_lifter=0.0, use_energy=False)
     )
     batch = make_batch(plan, np.random.default_rng(rows).integers(-9999, 9999, 40000).astype(np.int16))
-    assert_same_bits(lambda: compute(plan, batch))
+    assert_same_bits(lambda: compute_batch_features(plan, batch))
 
 
 @needs_c

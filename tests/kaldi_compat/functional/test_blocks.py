@@ -25,7 +25,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
     VadOptions,
 )
-from kaldi_compat.pitch.smooth import smooth_pitch, smooth_ragged
+from kaldi_compat.pitch.smooth import smooth_pitch, smooth_utterances
 from tests.support.native import assert_same_bits, needs_c
 
 pytestmark = needs_c
@@ -89,7 +89,7 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: columns.splice_block(x.astype(np.float64), bounds, splicing),
         lambda: columns.splice_block(x, bounds.astype(np.int32), splicing),
         lambda: cmvn.compute_statistics(x, bounds, onto=np.zeros((1, 2, 3))),
-        lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
+        lambda: smooth_utterances(x[:, :1].copy(), bounds, windows),
         lambda: cmvn.compute_statistics(x, bounds, weights=np.ones(3, np.float32)),
         lambda: sums.compute_dot_products(x, bounds, x[:3]),
         lambda: sums.compute_dot_products(x, bounds),
@@ -113,8 +113,8 @@ def test_smoothed_pitch_of_many_utterances(mean: int, average: int) -> None:
     tracks = tracks.astype(np.float32)
     options = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
     expected = [smooth_pitch(tracks[first:end], options) for first, end in itertools.pairwise(bounds.tolist())]
-    np.testing.assert_array_equal(smooth_ragged(tracks, bounds, options), np.concatenate(expected))
-    assert_same_bits(partial(smooth_ragged, tracks, bounds, options))
+    np.testing.assert_array_equal(smooth_utterances(tracks, bounds, options), np.concatenate(expected))
+    assert_same_bits(partial(smooth_utterances, tracks, bounds, options))
 
 
 def test_a_context_that_does_not_fit_into_memory_is_refused_before_any_is_taken() -> None:

@@ -34,7 +34,7 @@ from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, Sm
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, SpliceOptions, VadOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 from kaldi_compat.pitch.interpolate import RaggedGrids, most_probable_paths
-from kaldi_compat.pitch.smooth import smooth_ragged
+from kaldi_compat.pitch.smooth import smooth_utterances
 from kaldi_compat.pitch.tracker import track_block
 
 signatures = Signatures(sys.argv[1])
@@ -58,7 +58,7 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
             for level in library.levels:
                 out = np.empty((int(batch.rows[-1]), plan.dim), np.float32)
                 use(level)
-                spectral.compute(plan, batch, 0, len(out), out)
+                spectral.compute_batch_features(plan, batch, 0, len(out), out)
 for level in library.levels:
     for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
         filters = resample.make_resampling_filters(rate, 4000, 1000.0, 6)
@@ -98,7 +98,7 @@ for level in library.levels:
         for mean, average in ((151, 5), (1, 1), (3, 901)):
             windows = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
             if dim > 1:
-                smooth_ragged(abs(x) / 99, bounds, windows)
+                smooth_utterances(abs(x) / 99, bounds, windows)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
             means.compute_window_means(x[:, 0], x[:, -1], bounds, left, right)
         vad.detect_voiced(x, bounds, VadOptions(vad_frames_context=2))

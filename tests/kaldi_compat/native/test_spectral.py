@@ -14,7 +14,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.engine import compute, make_batch, make_chunk_batch, select_implementation
+from kaldi_compat.exact.engine import compute_batch_features, make_batch, make_chunk_batch, select_implementation
 from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.native import library
@@ -103,14 +103,14 @@ def test_same_bytes_as_numpy(plan: Plan, seed: int, utterances: list[tuple[int, 
     try:
         batch = batch_of(plan, seed, lengths, warps, as_float)
         with computing(None):
-            expected = compute(plan, batch)
+            expected = compute_batch_features(plan, batch)
     except OptionError:  # a VTLN factor that the mel range has no room for
         assume(False)
         raise
     for level in LEVELS:
         ours = np.full_like(expected, 7.0)
         with computing(level):
-            spectral.compute(plan, batch, 0, len(ours), ours)
+            spectral.compute_batch_features(plan, batch, 0, len(ours), ours)
         assert ours.tobytes() == expected.tobytes(), f"{level}: rows {np.flatnonzero((ours != expected).any(1))[:9]}"
 
 
@@ -120,23 +120,23 @@ def test_utterance_alone_and_in_a_batch_are_the_same(threads: int, how: str | No
     lengths = [4000, 100, 0, 16000, 30000]
     batch = batch_of(plan, 0, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], as_float=False)
     with computing(how):
-        together = compute(plan, batch, threads=threads)
+        together = compute_batch_features(plan, batch, threads=threads)
     assert batch.seeds is not None
     for start, length, warp, begin, end in zip(
         batch.starts, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], batch.rows[:-1], batch.rows[1:], strict=True
     ):
         part = batch.samples[start : start + length]
-        alone = compute(plan, make_batch(plan, part, vtln_warp=warp).with_seeds(batch.seeds[begin:end]))
+        alone = compute_batch_features(plan, make_batch(plan, part, vtln_warp=warp).with_seeds(batch.seeds[begin:end]))
         assert alone.tobytes() == together[begin:end].tobytes()
 
 
 def test_chunks_of_a_stream_are_the_frames_of_the_whole() -> None:
     plan = make_plan(FbankOptions(num_mel_bins=40))
     samples = batch_of(plan, 3, [16000], [1.0], as_float=False).samples
-    whole = compute(plan, make_batch(plan, samples))
+    whole = compute_batch_features(plan, make_batch(plan, samples))
     start = 40 * plan.shift
     chunk = make_chunk_batch(samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
-    assert compute(plan, chunk).tobytes() == whole[40:61].tobytes()
+    assert compute_batch_features(plan, chunk).tobytes() == whole[40:61].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,6 @@ def test_new_options_in_two_threads_keep_their_tables() -> None:
     for size in range(20, 80):
         plan = make_plan(PlpOptions(frame_length=float(size), dither=0.0))
         batch = make_batch(plan, samples)
-        np.testing.assert_array_equal(compute(plan, batch, threads=2), compute(plan, batch, threads=1))
+        np.testing.assert_array_equal(
+            compute_batch_features(plan, batch, threads=2), compute_batch_features(plan, batch, threads=1)
+        )

@@ -69,7 +69,7 @@ def of_torch(feature: str, options: FrameOptions) -> list[Any]:
 def of_exact(options: FrameOptions, how: str | None = None) -> list[Any]:
     plan = make_plan(options)
     with computing(how):
-        return [engine.compute(plan, make_batch(plan, x)) for x in AUDIO]
+        return [engine.compute_batch_features(plan, make_batch(plan, x)) for x in AUDIO]
 
 
 @pytest.mark.parametrize(("feature", "name"), CASES)

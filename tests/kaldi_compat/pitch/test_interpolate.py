@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import InterpolatePitchOptions
-from kaldi_compat.pitch.interpolate import InterpolationCounts, RaggedGrids, interpolate_ragged, interpolate_smoothly
+from kaldi_compat.pitch.interpolate import (
+    InterpolationCounts,
+    RaggedGrids,
+    interpolate_smoothly,
+    interpolate_utterances,
+)
 from tests.support.native import LEVELS, computing, needs_c
 
 # Four utterances of (correlation, pitch), and the pitch that Kaldi's interpolate-pitch writes for them.
@@ -38,7 +43,7 @@ def interpolated(
     """Interpolate by an instruction set or in NumPy; also counts, and random numbers drawn afterwards."""
     random, counts = KaldiRandom(), InterpolationCounts()
     with computing(how):
-        smooth = interpolate_ragged(features, bounds, options, random, counts)
+        smooth = interpolate_utterances(features, bounds, options, random, counts)
     return smooth, counts, random.draws(3).tolist()
 
 

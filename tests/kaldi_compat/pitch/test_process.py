@@ -20,7 +20,7 @@ from kaldi_compat.pitch.interpolate import (
     interpolate_smoothly,
 )
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_features
-from kaldi_compat.pitch.process import estimate_probability_of_voicing, log_pitch
+from kaldi_compat.pitch.process import compute_log_pitch, estimate_probability_of_voicing
 from kaldi_compat.pitch.smooth import smooth_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_compat.programs.interpolate_pitch import main as interpolate_pitch
@@ -52,7 +52,7 @@ def test_logarithms_of_pitches_are_those_of_glibc() -> None:
     # Kaldi calls logf, which is not always the float32 number nearest to the logarithm.
     pitches = np.random.default_rng(0).uniform(50, 400, 20000).astype(np.float32)
     nearest = np.log(pitches.astype(np.float64)).astype(np.float32)
-    ours = log_pitch(pitches)
+    ours = compute_log_pitch(pitches)
     assert 0 < np.count_nonzero(ours != nearest) < 200
     np.testing.assert_allclose(ours, nearest, rtol=1.2e-7)
 

@@ -93,10 +93,10 @@ def test_c_and_numpy_search_with_the_same_bits(
 
     def computed() -> list[np.ndarray[Any, Any]]:
         costs, found = start.copy(), Lattice.allocate(constants, total - begin)
-        search.search(constants, frames, begin, total, costs, found, [(total - begin) // 2])
+        search.search_paths(constants, frames, begin, total, costs, found, [(total - begin) // 2])
         found.path[:] = np.resize(traced, total - begin)
         found.nccf[:] = 0
-        search.search(constants, frames, 0, 0, costs, found, [(total - begin) // 2, total - begin])
+        search.search_paths(constants, frames, 0, 0, costs, found, [(total - begin) // 2, total - begin])
         return [costs, *found]
 
     assert_same_bits(computed)

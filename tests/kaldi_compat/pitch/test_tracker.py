@@ -18,7 +18,7 @@ from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOpti
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import split_into_frames
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
-from kaldi_compat.pitch.search import Lattice, find_predecessors, trace
+from kaldi_compat.pitch.search import Lattice, find_predecessors, trace_paths
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from tests.support.processes import memory_below
@@ -154,7 +154,7 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
             costs = by_way[place, found.before[frame]] + row[frame]
             found.best[frame] = costs.argmin()
         found.groups[:], found.path[:], found.correlation[:] = 0, -1, 0
-        trace(constants, found, [30])
+        trace_paths(constants, found, [30])
         np.testing.assert_array_equal(found.path, expected)
 
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
-from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
+from kaldi_compat.exact.librosa_mel import convert_hertz_to_slaney_mel, convert_slaney_mel_to_hertz
+from kaldi_compat.exact.mel import convert_hertz_to_mel, convert_mel_to_hertz
 from kaldi_standins.kaldi_native_fbank.online import to_samples
 from kaldi_standins.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
 from kaldi_standins.kaldi_native_fbank.plans import make_filters, make_frame_options, make_window
@@ -69,22 +69,22 @@ class MelBanks:
     @staticmethod
     def mel_scale(hz: float) -> float:
         """Convert Hz to mel."""
-        return float(mel_scale(np.float32(hz)))
+        return float(convert_hertz_to_mel(np.float32(hz)))
 
     @staticmethod
     def inverse_mel_scale(mel: float) -> float:
         """Convert a mel value to Hz."""
-        return float(inverse_mel_scale(np.float32(mel)))
+        return float(convert_mel_to_hertz(np.float32(mel)))
 
     @staticmethod
     def mel_scale_slaney(hz: float) -> float:
         """Convert Hz to mel on Slaney's scale."""
-        return float(slaney_mel(hz))
+        return float(convert_hertz_to_slaney_mel(hz))
 
     @staticmethod
     def inverse_mel_scale_slaney(mel: float) -> float:
         """Convert mel values on Slaney's scale to Hz."""
-        return float(slaney_hertz(mel))
+        return float(convert_slaney_mel_to_hertz(mel))
 
 
 class FeatureWindowFunction:

@@ -157,7 +157,7 @@ class OnlineFeature(FrameStore):
         except (struct.error, OverflowError):
             # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
-        self._waiting = known = stream.waiting
+        self._waiting = known = stream.num_ready_frames
         if not samples.dot(samples) < LOUD:
             self._at_once = True  # Compute now, so that this call refuses a NaN.
         if self._at_once or known > waited + 1 or known >= TOGETHER:
