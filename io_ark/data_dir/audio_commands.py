@@ -69,12 +69,12 @@ def parse_audio_entry(name: bytes) -> AudioInput:
     extension = os.path.splitext(name)[1].lower()
     if extension in _UNREADABLE:
         raise ValueError(_NEEDS_COMMAND.format(extension.decode()))
-    copied = AudioInput(b"wav-copy %b - |" % quote(name))
+    copied = AudioInput(b"wav-copy %b - |" % quote_name(name))
     if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in (*_READ_BY_WAV_COPY, *_PLAYLISTS):
         return copied
     if extension in _READ_BY_SOX:
-        return AudioInput(b"", quote(name), is_wav=False)
-    return AudioInput(b"", quote(name)) if name.endswith(b".wav") or not _is_other_format(name) else copied
+        return AudioInput(b"", quote_name(name), is_wav=False)
+    return AudioInput(b"", quote_name(name)) if name.endswith(b".wav") or not _is_other_format(name) else copied
 
 
 def _is_other_format(name: bytes) -> bool:
@@ -103,10 +103,10 @@ def are_plain(lines: bytes) -> bool:
     return not lines.translate(None, _PLAIN_LINES)
 
 
-def quote(name: bytes) -> bytes:
+def quote_name(name: bytes) -> bytes:
     """Return a file name as a word of a shell command. Plain names and ``-`` (standard input) do not change.
 
-    >>> [quote(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
+    >>> [quote_name(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
     ['a-1/b.wav', './-t.wav', "'a b;c.wav'"]
     """
     is_option = name[:1] in (b"-", b"|") and name != b"-"
@@ -115,7 +115,7 @@ def quote(name: bytes) -> bytes:
     return name if not name.translate(None, _PLAIN_BYTES) else b"'%b'" % name.replace(b"'", b"'\"'\"'")
 
 
-def _unquote(word: str) -> str:
+def _unquote_word(word: str) -> str:
     import shlex
 
     return "".join(shlex.split(word))
@@ -131,6 +131,6 @@ def split_speed(rxfilename: str) -> tuple[str, str] | None:
     """
     if match := _SPEED_OF_COMMAND.fullmatch(rxfilename):
         copied = _WAV_COPY.fullmatch(match[1])
-        return (_unquote(copied[1]) if copied else match[1]), match[2]
+        return (_unquote_word(copied[1]) if copied else match[1]), match[2]
     match = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
-    return (_unquote(match[1]), match[2]) if match else None
+    return (_unquote_word(match[1]), match[2]) if match else None

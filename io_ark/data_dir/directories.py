@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
-from io_ark.data_dir.durations import generate_segments, get_utt2dur, measure_features
+from io_ark.data_dir.durations import count_feature_frames, generate_segments, get_utt2dur
 from io_ark.data_dir.fix import fix, fix_stage, write_filtered
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
@@ -24,10 +24,19 @@ from io_ark.data_dir.line_fields import (
 )
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle
+from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
-from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, exits_with, refuse_target, warn
+from io_ark.data_dir.stage import (
+    DataDirError,
+    DataFiles,
+    Printer,
+    Stage,
+    decode_key,
+    refuse_target,
+    set_exit_status,
+    warn,
+)
 from io_ark.data_dir.validate import validate
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
@@ -101,7 +110,7 @@ def subset(
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
         raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
-    with Stage(target, say, sources=[source]) as stage, exits_with(1):
+    with Stage(target, say, sources=[source]) as stage, set_exit_status(1):
         _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
@@ -144,7 +153,7 @@ def _choose_utterances(
         write_filtered(stage, utt2spk, "utt2spk", _read_ids(utt_list))
     elif flag == "--speakers":
         chosen, total = [], 0
-        for line in shuffle(read_chunks(spk2utt)):
+        for line in shuffle_lines(read_chunks(spk2utt)):
             if total < size:
                 chosen.append(line if line.endswith(b"\n") else line + b"\n")
             total += len(split_fields(line, awk=True)) - 1
@@ -157,7 +166,7 @@ def _choose_utterances(
         if frames and is_sorted(frames):
             lengths = list(read_lines(frames))
         else:
-            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.find("feats.scp"))])
+            lengths = sort_lines([read_chunks(frames) if frames else count_feature_frames(src.find("feats.scp"))])
         write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
@@ -204,7 +213,7 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
         raise DataDirError("there is no source to combine: give one source or more", target)
     srcs = [DataFiles(folder) for folder in sources]
     info = f"{say.name} [info]:"
-    with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):
+    with Stage(target, say, sources=sources, changes_sources=True) as stage, set_exit_status(1):
         for src in srcs:
             src.require(say)
         frame_shift = _find_common_frame_shift(say, srcs)
@@ -346,7 +355,7 @@ def copy(
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
-        with exits_with(DIED):
+        with set_exit_status(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
         # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target

@@ -87,7 +87,7 @@ class DataDir(os.PathLike[str]):
 
     def __len__(self) -> int:
         """Return the number of utterances."""
-        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_keys())
+        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
         return True
@@ -154,13 +154,13 @@ class DataDir(os.PathLike[str]):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
-    def _read_keys(self) -> Iterator[bytes]:
+    def _read_utterance_keys(self) -> Iterator[bytes]:
         name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
-        return list(map(decode_key, self._read_keys()))
+        return list(map(decode_key, self._read_utterance_keys()))
 
     @property
     def utt2spk(self) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, locked
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, lock_directories
 from io_ark.errors import ArkError
 from io_ark.specifier import FileName, Rspecifier
 from io_ark.text import parse_integer
@@ -63,7 +63,9 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
     import io_ark
 
     refuse_endless_entries(wav_scp)
-    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_make_codec(read_entire_file)) as audio:
+    with io_ark.SequentialReader(
+        Rspecifier("scp", FileName(wav_scp)), kind=_make_wave_info_codec(read_entire_file)
+    ) as audio:
         for key, wave in audio:
             yield f"{key} {compute_seconds(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
@@ -96,7 +98,7 @@ def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[
             yield key, DataDirError(text, scp, line_number, key)
 
 
-def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
+def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
@@ -124,7 +126,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
-def measure_features(feats_scp: str) -> Iterator[bytes]:
+def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
     """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
@@ -135,7 +137,7 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
             yield f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape")
 
 
-def compute_in_parts(
+def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
     """Divide a directory into parts, write a file of each part, and join the files.
@@ -229,16 +231,16 @@ def get_utt2dur(
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_from_headers(say, stage, "utt2dur", "utterance"):
-                entire = read_entire_file | _reads_entire(say, wav, "utt2dur")
+                entire = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
                 parts = min(nj, stage.count_lines("utt2spk"))
-                compute_in_parts(
+                compute_file_in_parts(
                     say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
                 )
         elif stage.find("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
             if has_shift:
                 say(f"using frame_shift={os.fsdecode(shift)} from file {folder}/frame_shift")
-            stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in measure_features(feats)))
+            stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in count_feature_frames(feats)))
         else:
             raise say.fail(f"Expected {wav}, {segments} or {feats} to exist")
         check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
@@ -295,7 +297,7 @@ def measure_recordings(
         endless = dict(find_endless_entries(path, missing))
         if errors is None and endless:
             raise next(iter(endless.values()))
-        codec: Any = _make_codec(entire)  # Any, because load_scp declares only names of codecs.
+        codec: Any = _make_wave_info_codec(entire)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := decode_key(name)) not in recordings:
@@ -328,7 +330,7 @@ def _has_speed_command(wav_scp: str) -> bool:
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
-def _reads_entire(say: Printer, wav: str, name: str) -> bool:
+def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
     """Return True if a command changes the speed, because the header of its output may be wrong. Print Kaldi's message."""
     if not _has_speed_command(wav):
         return False
@@ -372,7 +374,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
             raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
-            entire = _reads_entire(say, wav, "reco2dur")
+            entire = _must_read_entire_files(say, wav, "reco2dur")
             write_durations(say, stage, "reco2dur", read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
@@ -406,7 +408,7 @@ def get_utt2num_frames(
             say(f"{folder}/utt2num_frames already present!")
             return 0
         if stage.find("feats.scp"):
-            compute_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", measure_features)
+            compute_file_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", count_feature_frames)
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
@@ -433,6 +435,6 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 def get_segments_for_data(say: Printer, folder: str) -> int:
     """Print a segments file whose segments are whole recordings, and return the exit status 0."""
     helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
-    with locked(folder):
+    with lock_directories(folder):
         sys.stdout.buffer.writelines(generate_segments(helper, folder))
     return 0

@@ -109,8 +109,8 @@ class _Fix:
         for name in dict.fromkeys((*SORTED_FILES, *self.utterance_files, *self.speaker_files)):
             if self.stage.find(name):
                 self.stage.back_up(name)
-                self.check(name)
-                self.sort(name)
+                self.check_file(name)
+                self.sort_file(name)
         self.filter_recordings()
         self.filter_speakers()
         paths_before = self.stage.find("utt2spk"), self.stage.find("segments")
@@ -119,7 +119,7 @@ class _Fix:
             self.filter_speakers()
             self.filter_recordings()
 
-    def check(self, name: str) -> None:
+    def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a channel in segments.
 
         With ``strip_cr``, remove the carriage returns.
@@ -142,7 +142,7 @@ class _Fix:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in read_chunks(path)))
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
-    def sort(self, name: str) -> None:
+    def sort_file(self, name: str) -> None:
         """Sort a file by its keys, and keep one line of each key. A key with two values may be an error."""
         path = self.stage.find(name)
         if is_sorted(path):
@@ -174,7 +174,7 @@ class _Fix:
         error.message = text + "the first is kept; compute the file again"
         warn(f"{self.say.name}: warning: {error}")
 
-    def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
+    def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
         """Keep only the lines of a file that have one of ``keys``. With a ``reason``, print the numbers of lines."""
         path = self.stage.find(name)
         blank_lines: list[int] = []
@@ -219,7 +219,7 @@ class _Fix:
         recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.find(name):
-                self.filter(recordings, name, "recordings")
+                self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
         """Write spk2utt from utt2spk, and return the speakers."""
@@ -241,12 +241,12 @@ class _Fix:
                         self.emptying_file, self.was_empty = name, not self.stage.has_lines(name)
                 speakers = common
         known = set(speakers)
-        self.filter(known, "spk2utt", "speakers")
+        self.filter_file(known, "spk2utt", "speakers")
         refuse = make_refusal("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find("spk2utt")), refuse))
         for name in ("cmvn.scp", "spk2gender", *self.speaker_files):
             if self.stage.find(name):
-                self.filter(known, name, "speakers")
+                self.filter_file(known, name, "speakers")
 
     def filter_utterances(self) -> None:
         """Keep the utterances that the existing files by utterance have, except utt2uniq and vad.scp.
@@ -284,7 +284,7 @@ class _Fix:
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
             if stage.find(name):
                 stage.back_up(name)
-                self.filter(known, name)
+                self.filter_file(known, name)
 
     def check_ends(self, name: str) -> None:
         """Raise DataDirError for a duration below 0 of a segment that ends at -1, which Kaldi's get_utt2dur.sh writes."""

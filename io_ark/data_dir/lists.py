@@ -29,7 +29,7 @@ DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5D
 
 
 def make_usage_error(status: int = DIED) -> DataDirError:
-    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call` shows the script's usage."""
+    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call_script` shows the script's usage."""
     return DataDirError("", status=status)
 
 
@@ -55,7 +55,7 @@ def get_source_name(file: str | int) -> str:
 
 
 @contextlib.contextmanager
-def opening(text: str) -> Iterator[None]:
+def report_open_errors(text: str) -> Iterator[None]:
     """Within this context, replace the error for a file that cannot be opened with an error in the form of Perl.
 
     The error has the message ``text``, followed by the reason, and Perl's exit status.
@@ -100,7 +100,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
         DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
     """
     source, keys = open_argument(file), set[bytes]()
-    with opening(f"Could not open id-list file {file}"):
+    with report_open_errors(f"Could not open id-list file {file}"):
         for lines_before, chunk in number_chunks(read_chunks(source)):
             if not lines_before and chunk.startswith(BYTE_ORDER_MARK):
                 raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
@@ -199,7 +199,7 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
     Raises:
         DataDirError: the file cannot be opened, or has fewer lines.
     """
-    with opening(f"Opening input scp file {file}"):
+    with report_open_errors(f"Opening input scp file {file}"):
         lines = list(read_lines(open_argument(file)))
     if size > len(lines) and not quiet:
         message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
@@ -227,7 +227,7 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
     return 0
 
 
-def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
+def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
     """Yield lines in the order of shuffle_list.pl, which compares random numbers as text.
 
     The numbers come from Perl's generator, which is ``drand48`` of the C library.
@@ -253,7 +253,7 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
         return 1
     file = open_source(argv)
     if file is not None:
-        sys.stdout.buffer.writelines(shuffle(read_chunks(file), seed))
+        sys.stdout.buffer.writelines(shuffle_lines(read_chunks(file), seed))
     return 0
 
 
@@ -267,7 +267,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
-    with opening(f"Error opening map file {file}"):
+    with report_open_errors(f"Error opening map file {file}"):
         for chunk in read_chunks(open_argument(file)):
             plain = has_single_spaces(chunk)
             for line_number, line in enumerate(
@@ -331,7 +331,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     return 0
 
 
-def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
+def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     """Divide speakers, whose numbers of lines are ``sizes``, into parts as evenly as split_scp.pl.
 
     Returns:
@@ -380,12 +380,12 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
         DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
     """
     speakers: dict[bytes, bytes] = {}
-    with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
+    with report_open_errors(f"{say.name}: Error opening utt2spk file {utt2spk}"):
         refuse = make_refusal(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for chunk in require_two_fields(read_chunks(utt2spk), refuse):
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
-    with opening(f"{say.name}: Error opening input scp file {scp}"):
+    with report_open_errors(f"{say.name}: Error opening input scp file {scp}"):
         for line_number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
@@ -395,7 +395,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
-    bounds = _balance(say, list(map(len, groups)), part_count)
+    bounds = _balance_parts(say, list(map(len, groups)), part_count)
     return [list(chain.from_iterable(groups[first:end])) for first, end in pairwise(bounds)]
 
 
@@ -410,7 +410,7 @@ def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
     Raises:
         DataDirError: the file cannot be read, or has fewer lines than parts.
     """
-    with opening(f"{say.name}: Error opening input scp file {scp}"):
+    with report_open_errors(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
     if not lines:
         warn(f"{say.name}: error: empty input scp file {scp}")
@@ -446,7 +446,7 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0
     for output, part in zip(outputs, parts, strict=True):
-        with opening(f"{say.name}: Could not open scp file {output} for writing"):
+        with report_open_errors(f"{say.name}: Could not open scp file {output} for writing"):
             target = sys.stdout.buffer if output == "-" else open(output, "wb")
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote
+from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote_name
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
@@ -33,9 +33,9 @@ from io_ark.data_dir.stage import (
     DataFiles,
     Printer,
     Stage,
-    exits_with,
     make_temporary_directories,
     refuse_target,
+    set_exit_status,
 )
 from io_ark.data_dir.validate import validate
 from io_ark.streams.unfinished import is_replaceable
@@ -137,7 +137,7 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _need_sox(say: Printer, text: str) -> str:
+def _find_sox(say: Printer, text: str) -> str:
     """Return the path of sox. If sox is missing, print Kaldi's message ``text``, and raise DataDirError."""
     import shutil
 
@@ -222,7 +222,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, such as 0.9, not {factor!r}")
-    _need_sox(say, "sox: command not found")
+    _find_sox(say, "sox: command not found")
     src = DataFiles(source)
     utt2spk = src.require(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
@@ -287,7 +287,7 @@ def perturb_speed_3way(
 def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
     """Make and combine directories at speeds 0.9 and 1.1 and, in a third folder if ``folders`` has it, at speed 1.0."""
     source = src.folder
-    with exits_with(1):
+    with set_exit_status(1):
         fix(say.with_name("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
@@ -295,7 +295,7 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
     get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.with_name("utils/data/get_reco2dur.sh"), source)
     helper = say.with_name("utils/data/perturb_data_dir_speed.sh")
-    with exits_with(1):
+    with set_exit_status(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
     first = "".join(folders[2:]) or source
@@ -379,13 +379,13 @@ def perturb_volume(
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
-            after_commit.enter_context(_replacing(write_reco2vol, volumes))
+            after_commit.enter_context(_replace_after_block(write_reco2vol, volumes))
     say(f"added volume perturbation to the data in {folder}")
     return 0
 
 
 @contextlib.contextmanager
-def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
+def _replace_after_block(path: str, parts: Iterable[bytes]) -> Iterator[None]:
     """Write a temporary file beside a file, and replace the file after this block. An error removes the temporary file.
 
     Raises:
@@ -480,14 +480,14 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     Raises:
         DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
     """
-    sox = _need_sox(say, "Could not find sox in PATH")
+    sox = _find_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
         raise DataDirError(f"the sampling rate must be a number above 0, such as 16000 Hz or 16k, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing, but resampling needs the file: add the file", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
-    program = quote(os.fsencode(sox))
+    program = quote_name(os.fsencode(sox))
     end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:

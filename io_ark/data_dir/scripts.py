@@ -286,7 +286,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     return "".join(lines)
 
 
-def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
+def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     """Run a script with the arguments ``argv``, and return the exit status.
 
     With ``is_command``, options and messages are those of ``kaldi-compat data`` instead of Kaldi's script.
@@ -323,7 +323,7 @@ class Ended(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def ending_in_order() -> Iterator[None]:
+def raise_ended_at_signals() -> Iterator[None]:
     """Raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
     A second signal ends the process at once.
@@ -353,7 +353,7 @@ def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
         return 1
     try:
-        with ending_in_order():
+        with raise_ended_at_signals():
             status = run()
         sys.stdout.flush()
         return status
@@ -394,7 +394,7 @@ def main(name: str) -> int:
             f"{say.name}: the installed kaldi-compat has no {name}: upgrade it, or run kaldi-compat data install again"
         )
         return 1
-    return run_protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
+    return run_protected(say, lambda: call_script(SCRIPTS[name], say, sys.argv[1:]))
 
 
 def format_launcher(name: str, python: str, root: str) -> bytes:
@@ -495,6 +495,6 @@ def run_data_command(argv: list[str]) -> int:
         if name not in commands:
             known = ", ".join((*commands, *OTHER_COMMANDS))
             raise DataDirError(f"there is no command {name!r}: choose from {known}", status=2)
-        return call(commands[name], say, arguments, is_command=True)
+        return call_script(commands[name], say, arguments, is_command=True)
 
     return run_protected(say, run)

@@ -10,7 +10,7 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
+from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_exit_status, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # As in split_data.sh, the parts are out of date if one of these files is newer.
@@ -42,11 +42,11 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         if src.find(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    with locked(folder):  # Locking finishes a split that was killed, so the first part is complete.
+    with lock_directories(folder):  # Locking finishes a split that was killed, so the first part is complete.
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
-    with Stage(folder, say) as stage, exits_with(1):
+    with Stage(folder, say) as stage, set_exit_status(1):
         _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
     return 0
 
@@ -67,7 +67,7 @@ class _Split:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
-    def get_names(self, name: str) -> Iterator[str]:
+    def iterate_part_names(self, name: str) -> Iterator[str]:
         """Yield the name of the file ``name`` in each part, such as ``split2/1/text``."""
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
@@ -80,27 +80,27 @@ class _Split:
             parts = divide_evenly(self.say, path, self.part_count)
         else:
             parts = divide_by_speaker(self.say, path, path, self.part_count)
-        for name, lines in zip(self.get_names("utt2spk"), parts, strict=True):
+        for name, lines in zip(self.iterate_part_names("utt2spk"), parts, strict=True):
             self.stage.write(name, lines)
         for part_number, lines in enumerate(parts, 1):
             if not lines:
                 message = f"part {part_number} is empty, because there are too few speakers: use fewer parts"
                 raise self.say.fail("", f"{self.say.name}: {message}")
-        for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
+        for name, spk2utt in zip(self.iterate_part_names("utt2spk"), self.iterate_part_names("spk2utt"), strict=True):
             path = self.stage.find(name)
             refuse = make_refusal("Invalid line in utt2spk file", path)
             self.stage.write(spk2utt, convert_to_spk2utt(read_chunks(path), refuse))
         names = "feats.scp text vad.scp utt2lang utt2dur utt2num_frames segments"
         has_segments = bool(self.src.find("segments"))
-        self.divide("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
-        self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
+        self.divide_files("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
+        self.divide_files("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
         if has_segments:
-            self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
-        for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
+            self.divide_files("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
+        for name in list_known_files(self.src.folder, map(os.path.dirname, self.iterate_part_names(""))):
             if not self.stage.has_written(name):  # Only an earlier version of the directory had this file.
                 self.stage.remove(name)
 
-    def divide(self, listing: str, names: str, *, warns: bool) -> None:
+    def divide_files(self, listing: str, names: str, *, warns: bool) -> None:
         """Divide files by key. A line goes to every part that has the key of the line in its file ``listing``.
 
         Args:
@@ -109,7 +109,7 @@ class _Split:
             warns: warn of lines that are in no part, or in several parts.
         """
         parts_of_key: dict[bytes, list[int]] = {}
-        for part, name in enumerate(self.get_names(listing)):
+        for part, name in enumerate(self.iterate_part_names(listing)):
             path = self.stage.find(name)
             keys = sort_unique_values(path, 2, awk=False) if listing == "segments" else read_keys(path)
             for key in keys:
@@ -141,7 +141,7 @@ class _Split:
                 is_repeated = is_repeated or len(parts) > 1
                 for part in parts:
                     lines_of_part[part].append(line)
-        for target, lines in zip(self.get_names(name), lines_of_part, strict=True):
+        for target, lines in zip(self.iterate_part_names(name), lines_of_part, strict=True):
             self.stage.write(target, lines)
         if is_unused and warns:
             warn("filter_scps.pl: warning: some input lines did not get output")

@@ -174,7 +174,7 @@ class DataFiles:
 
 
 @contextlib.contextmanager
-def exits_with(status: int) -> Iterator[None]:
+def set_exit_status(status: int) -> Iterator[None]:
     """Within this context, give errors the exit status ``status``."""
     try:
         yield
@@ -184,7 +184,7 @@ def exits_with(status: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
+def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
     """Lock directories within this context, and clear up after killed jobs. A missing directory is not locked.
 
     Args:
@@ -241,7 +241,7 @@ def refuse_half_changed(folder: str) -> None:
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
     if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
-        with locked(folder, change=False):
+        with lock_directories(folder, change=False):
             pass
 
 
@@ -359,7 +359,7 @@ def is_inside(folder: str, name: str) -> bool:
     return is_plain and not any(os.path.lexists(path) and is_not_directory(path) for path in paths)
 
 
-def check_place(folder: str, name: str) -> None:
+def check_replaceable(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
@@ -488,7 +488,7 @@ def refuse_target(target: str, *sources: str) -> None:
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
-        check_place(target, name)
+        check_replaceable(target, name)
 
 
 def _refuse_url(folder: str) -> None:
@@ -517,7 +517,7 @@ def make_directory(folder: str) -> list[str]:
     return missing
 
 
-def remove_empty(folders: Iterable[str]) -> None:
+def remove_empty_folders(folders: Iterable[str]) -> None:
     """Remove the folders that are empty, in the given order. Other folders stay."""
     for folder in folders:
         with contextlib.suppress(OSError):
@@ -547,7 +547,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
     missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
-        with locked(parent):  # Keep this lock short, because other jobs may need the parent.
+        with lock_directories(parent):  # Keep this lock short, because other jobs may need the parent.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
                 if not (is_empty or os.path.isfile(os.path.join(folder, _TEMPORARY_MARK))):
@@ -557,17 +557,17 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
         missing += itertools.chain.from_iterable(map(make_directory, other_folders))
-        with locked(*folders, *other_folders):
+        with lock_directories(*folders, *other_folders):
             if not is_locked_here(*folders, *other_folders):
                 continue  # Another job removed the directories before they were locked, so make them again.
             try:
                 yield
             finally:
-                remove_empty(missing)
+                remove_empty_folders(missing)
                 for folder in filter(os.path.isdir, folders):
                     names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
                     apply_renames(folder, [(name, "") for name in names])
-                    remove_empty([folder])
+                    remove_empty_folders([folder])
             return
 
 
@@ -598,7 +598,7 @@ class Stage(DataFiles):
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []
         changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock_all = functools.partial(locked, *changed, read=read)
+        self._lock_all = functools.partial(lock_directories, *changed, read=read)
 
     def __enter__(self) -> Stage:
         if self._sources:
@@ -625,7 +625,9 @@ class Stage(DataFiles):
         for path in self._temporaries:
             with contextlib.suppress(OSError):  # A file that was put in place no longer has its temporary name.
                 os.unlink(path)
-        remove_empty(self._new_folders)  # Remove them before the lock is released, so that no other job writes there.
+        remove_empty_folders(
+            self._new_folders
+        )  # Remove them before the lock is released, so that no other job writes there.
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -662,7 +664,7 @@ class Stage(DataFiles):
         Raises:
             DataDirError: the file cannot be written or replaced.
         """
-        check_place(self.folder, name)
+        check_replaceable(self.folder, name)
         path = self.make_temporary_path(name)
         try:
             with open(path, "xb", BUFFER_BYTES) as file:
@@ -713,7 +715,7 @@ class Stage(DataFiles):
 
     def remove(self, name: str) -> None:
         """Remove the file ``name`` of the directory when the stage is committed."""
-        check_place(self.folder, name)
+        check_replaceable(self.folder, name)
         self._replace(name, None)
 
     def discard_backup(self) -> None:
@@ -736,7 +738,7 @@ class Stage(DataFiles):
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
-            renames += self._set_aside()
+            renames += self._set_aside_old_files()
         if renames and self._sources:
             renames += [(name, "") for name in list_known_files(self.folder, list_parts(self.folder))]
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
@@ -775,7 +777,7 @@ class Stage(DataFiles):
             return []  # An unchanged file keeps its time and, if it is a link, stays a link.
         return [(os.path.basename(new), name)]
 
-    def _set_aside(self) -> list[Rename]:
+    def _set_aside_old_files(self) -> list[Rename]:
         """Return the renames that move the old files that this job has not written into ``.backup``, and print them."""
         renames = []
         for name in list_known_files(self.folder):
@@ -784,7 +786,7 @@ class Stage(DataFiles):
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is not written by this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
-                check_place(self.folder, backup := os.path.join(BACKUP, name))
+                check_replaceable(self.folder, backup := os.path.join(BACKUP, name))
                 renames.append((name, backup))
         return renames
 

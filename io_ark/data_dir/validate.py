@@ -127,7 +127,7 @@ class Check(DataFiles):
                 f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
 
-    def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
+    def compare_keys(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys. If not, print Kaldi's message ``text``, and raise DataDirError.
 
         With ``short``, the text is the whole message. Otherwise, the directory and the numbers of lines are added.
@@ -173,7 +173,9 @@ class Check(DataFiles):
                 one = self.read_recordings() if other == "segments" else self.read_keys(other)
                 short = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
                 named = "segments" if one is not self.read_keys("utt2spk") else "wav.scp"
-                self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
+                self.compare_keys(
+                    one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-"
+                )
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
         """Check that a file exists, unless an option says that it may be missing.
@@ -244,7 +246,7 @@ def is_channel(fields: list[bytes]) -> bool:
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
-def has_whole(fields: list[bytes]) -> bool:
+def has_positive_integer(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a positive whole number."""
     return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
@@ -256,7 +258,7 @@ spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
 spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
 utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
-utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
+utt2num_frames|has_positive_integer|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
 segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
 reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
@@ -418,7 +420,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
         raise check.say.fail(text, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
-    check.compare(
+    check.compare_keys(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )
 
@@ -462,14 +464,14 @@ def check_recordings(check: Check) -> None:
         segment_keys = check.read_keys("segments")
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
-            check.compare(
+            check.compare_keys(
                 utterances,
                 segment_keys,
                 f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
                 short=True,
             )
         text = "recording-ids extracted from segments and wav.scp"
-    check.compare(check.read_recordings(), check.read_keys("wav.scp"), text)
+    check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), text)
     name = "reco2file_and_channel"
     if check.find(name):
         check.check_sorted(name)
@@ -477,4 +479,6 @@ def check_recordings(check: Check) -> None:
         if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")
         key_type = "recording-ids" if segments else "utterance-ids"
-        check.compare(check.read_recordings(), check.read_keys(name), f"{key_type} extracted from segments and {name}")
+        check.compare_keys(
+            check.read_recordings(), check.read_keys(name), f"{key_type} extracted from segments and {name}"
+        )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
-from io_ark.data_dir.audio_commands import parse_audio_entry, quote
+from io_ark.data_dir.audio_commands import parse_audio_entry, quote_name
 from io_ark.data_dir.perturb import add_speed_command
 from io_ark.data_dir.stage import Printer
 from kaldi_compat.dump.options import DumpOptions
@@ -121,12 +121,12 @@ def test_names_survive_in_a_command(name: bytes, extension: bytes) -> None:
 
 @given(file_names)
 def test_a_quoted_name_is_one_word(name: bytes) -> None:
-    assert shlex.split(os.fsdecode(quote(name))) in ([os.fsdecode(name)], [os.fsdecode(b"./" + name)])
+    assert shlex.split(os.fsdecode(quote_name(name))) in ([os.fsdecode(name)], [os.fsdecode(b"./" + name)])
 
 
 def test_the_shell_reads_quoted_names_as_they_are(tmp_path: Path) -> None:
     names = [os.fsencode(f"{name}.wav") for name in NAMES]
-    command = b"printf '%s\\0' " + b" ".join(map(quote, names))
+    command = b"printf '%s\\0' " + b" ".join(map(quote_name, names))
     done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=tmp_path, check=True)
     words = done.stdout.split(b"\0")[:-1]
     assert [word.removeprefix(b"./") if word.startswith(b"./-") else word for word in words] == names

@@ -14,7 +14,7 @@ import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, line_chunks, lists, perturb
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.scripts import SCRIPTS, call_script, run_protected
 from io_ark.data_dir.stage import DataFiles, Printer
 from tests.io_ark.data_dir.test_directory import write
 
@@ -479,7 +479,7 @@ def test_bad_numbers_have_a_traceback(
     Path("x.sph").write_text("NIST_1A\n   1024\nsample_rate -i 0\nsample_count -i 5\nend_head\n")
     name, *arguments = command.split()
     say = Printer(name)
-    assert run_protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
+    assert run_protected(say, lambda: call_script(SCRIPTS[name], say, arguments)) != 0
     assert re.search(said, "".join(capfd.readouterr()))
 
 

@@ -33,7 +33,7 @@ READERS = [
 
 def run(command: str) -> int:
     name, *argv = command.split()
-    return scripts.call(SCRIPTS[name], Printer(name, lambda line: None), argv)
+    return scripts.call_script(SCRIPTS[name], Printer(name, lambda line: None), argv)
 
 
 def content(folder: Path) -> dict[str, bytes]:
