@@ -51,7 +51,7 @@ def fix(
 ) -> int:
     """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
 
-    As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
+    As with Kaldi's fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
 
     Args:
         say: prints Kaldi's messages.
@@ -78,7 +78,7 @@ def fix(
 
 
 def fix_stage(say: Printer, stage: Stage) -> None:
-    """Fix the files that a job has written, before they are put in place. An error discards all new files."""
+    """Fix the new files of a stage before they are put in place. If an error is raised, the stage discards all new files."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -88,7 +88,14 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 
 
 class _Fix:
-    """Carries out the steps of ``fix_data_dir.sh`` on a directory."""
+    """Carries out the steps of ``fix_data_dir.sh`` on the files of a stage.
+
+    Args:
+        say: prints Kaldi's messages.
+        stage: the directory.
+        utterance_files, speaker_files: names of additional files with a line for each utterance or speaker.
+        strip_cr: True to remove carriage returns at the ends of lines, False to raise an error for them.
+    """
 
     def __init__(
         self,
@@ -105,7 +112,7 @@ class _Fix:
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
-        """Sort all files, and filter them by recordings, speakers and utterances."""
+        """Sort all files, and remove lines whose recording, speaker or utterance is missing in another file."""
         for name in dict.fromkeys((*SORTED_FILES, *self.utterance_files, *self.speaker_files)):
             if self.stage.find(name):
                 self.stage.back_up(name)
@@ -113,9 +120,10 @@ class _Fix:
                 self.sort_file(name)
         self.filter_recordings()
         self.filter_speakers()
-        paths_before = self.stage.find("utt2spk"), self.stage.find("segments")
+        old_paths = self.stage.find("utt2spk"), self.stage.find("segments")
         self.filter_utterances()
-        if paths_before != (self.stage.find("utt2spk"), self.stage.find("segments")):
+        # A file that was written again has a new temporary path.
+        if old_paths != (self.stage.find("utt2spk"), self.stage.find("segments")):
             self.filter_speakers()
             self.filter_recordings()
 
@@ -143,7 +151,11 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort a file by its keys, and keep one line of each key. A key with two values may be an error."""
+        """Sort a file by its keys, and keep the first line of each key.
+
+        Raises:
+            DataDirError: a key has two values, see :meth:`report_two_values`.
+        """
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -158,24 +170,30 @@ class _Fix:
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Raise DataDirError for a key with two values, or only warn if the file can be computed from other files."""
+        """Raise DataDirError for a key of the file ``name`` with two values. Only warn if the file can be computed again.
+
+        ``path`` is the path of the unsorted file, whose line numbers the message has.
+        """
         lines = [
             (line_number, line.split())
             for line_number, line in enumerate(read_lines(path), 1)
             if get_sort_key(line) == key
         ]
         line_number = next(line_number for line_number, line in lines if line != lines[0][1])
-        text = f"another value than in line {lines[0][0]}, and only one would be kept: "
+        problem = f"another value than in line {lines[0][0]}, and only one would be kept: "
         error = DataDirError(
-            text + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
+            problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
         )
         if name not in DERIVED_FILES:
             raise error
-        error.message = text + "the first is kept; compute the file again"
+        error.message = problem + "the first is kept; compute the file again"
         warn(f"{self.say.name}: warning: {error}")
 
     def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Keep only the lines of a file that have one of ``keys``. With a ``reason``, print the numbers of lines."""
+        """Keep only the lines of the file ``name`` whose key is in ``keys``.
+
+        If lines are removed and ``reason`` is not empty, print the numbers of lines and the reason in Kaldi's words.
+        """
         path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
@@ -228,7 +246,10 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove other speakers from utt2spk and the files by speaker."""
+        """Keep the speakers that utt2spk and the existing files of cmvn.scp and spk2gender have.
+
+        Other speakers are removed from utt2spk and from all files by speaker.
+        """
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
@@ -249,12 +270,13 @@ class _Fix:
                 self.filter_file(known, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that the existing files by utterance have, except utt2uniq and vad.scp.
+        """Keep the utterances that all existing files by utterance have. The files utt2uniq and vad.scp do not matter.
 
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
-            DataDirError: no utterance would be left, a file is not sorted, or a duration is negative.
+            DataDirError: no utterance would be left, a file is not sorted, or a segment that ends at -1 has a duration of 0 or
+                less.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -287,7 +309,10 @@ class _Fix:
                 self.filter_file(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Raise DataDirError for a duration below 0 of a segment that ends at -1, which Kaldi's get_utt2dur.sh writes."""
+        """Raise DataDirError if the file ``name`` has a duration of 0 or less for a segment that ends at -1.
+
+        Kaldi's get_utt2dur.sh writes such durations, because it computes the end minus the start.
+        """
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -325,14 +350,14 @@ class _Fix:
 
 
 def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
-    """Return lines of segments with four fields, separated by single spaces."""
+    """Return the lines of a chunk of segments, cut to four fields with single spaces between them."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]
 
 
 def _read_keys_above_zero(path: str) -> set[bytes]:
-    """Return the keys of a file that have values above 0."""
+    """Return the keys of the lines of a file that have two fields, a key and a value above 0."""
     bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive)}
     return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}
 
@@ -346,18 +371,18 @@ def write_filtered(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write a file of the lines in ``lead``, followed by the lines of ``source`` with these keys.
+    """Write the file ``name`` of a stage: the lines in ``lead``, then the lines of ``source`` whose key is in ``keys``.
 
-    A blank line is an error. With ``may_end_blank``, blank lines at the end only cause a warning.
+    A blank line is an error. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
     """
 
-    def refuse(number: int) -> None:
+    def refuse_blank_line(number: int) -> None:
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:
             make_refusal("Bad line without a key", source)(number)
 
     with stage.writing(name) as write:
-        for part in lead:
-            write(part)
-        select_lines(keys, source, write, refuse=refuse)
+        for line in lead:
+            write(line)
+        select_lines(keys, source, write, refuse=refuse_blank_line)

@@ -30,8 +30,8 @@ def is_sorted(file: str) -> bool:
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)
-        indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
-        if indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
+        is_indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
+        if is_indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
             return False
         previous = keys[-1]
     return True
