@@ -332,8 +332,8 @@ class DataDir(os.PathLike[str]):
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
-            text = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
-            raise DataDirError(text, self.path)
+            message = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
+            raise DataDirError(message, self.path)
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True

@@ -382,7 +382,7 @@ def write_filtered(
         else:
             make_refusal("Bad line without a key", source)(number)
 
-    with stage.writing(name) as write:
+    with stage.open_writer(name) as write:
         for line in lead:
             write(line)
         select_lines(keys, source, write, refuse=refuse_blank_line)

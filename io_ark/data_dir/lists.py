@@ -219,8 +219,8 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
     if len(argv) < 2:
         raise make_usage_error()
     if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
-        text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
-        raise DataDirError(text, status=DIED)
+        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
+        raise DataDirError(message, status=DIED)
     flag = next((name for name in ("--first", "--last") if name in flags), "")
     sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), flag, quiet="--quiet" in flags))
     return 0
@@ -347,8 +347,8 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     """
     speaker_count, sums = len(sizes), list(accumulate(sizes, initial=0))
     if speaker_count < parts:
-        text = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
-        raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
+        message = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
+        raise DataDirError(f"{say.name}: {message}: use fewer parts", status=DIED, partly=True)
     bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]
 
     def sum_part(part: int) -> int:
@@ -438,8 +438,8 @@ def split_scp(say: Printer, argv: list[str]) -> int:
         if argv[:1] == ["--one-based"]:
             from_one, argv = True, argv[1:]
     if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
-        text = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
-        raise DataDirError(f"{say.name}: {text}", status=DIED)
+        message = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
+        raise DataDirError(f"{say.name}: {message}", status=DIED)
     if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
         raise make_usage_error()
     scp, *outputs = argv
@@ -524,5 +524,5 @@ def check_text(say: Printer, file: str) -> None:
     if problem:
         warn(f"{say.name}: {problem}")
         remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
-        text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
-        raise DataDirError(f"{say.name}: ERROR: {text}", file, line_number, key)
+        message = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
+        raise DataDirError(f"{say.name}: ERROR: {message}", file, line_number, key)

@@ -62,12 +62,12 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the default of each option by name, with or without the options that Kaldi's script lacks."""
+        """Return the default of each option by name. ``with_own`` adds the options that Kaldi's script lacks."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the minimum and the maximum number of arguments if the options have these values."""
+        """Return the minimum and the maximum number of arguments for these values of options."""
         if self.target == "directories.subset":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
@@ -147,24 +147,24 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     """
     values: dict[str, Value] = {}
 
-    def take(name: str, text: str) -> None:
+    def set_option(name: str, text: str) -> None:
         name = name.replace("-", "_")
         if name not in options:
             raise DataDirError(f"invalid option {format_flag(name)}")
         values[name] = convert_value(name.replace("_", "-"), text, options[name])
 
-    for at, argument in enumerate(argv[:-1]):
+    for index, argument in enumerate(argv[:-1]):
         if argument == "--config":
-            for name, text in read_settings(argv[at + 1]):
+            for name, text in read_settings(argv[index + 1]):
                 if name in options:
-                    take(name, text)
+                    set_option(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
             raise say.fail(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
             raise DataDirError(f"{argv[0]} needs a value: write it after the option")
         if argv[0] != "--config":
-            take(argv[0][2:], argv[1])
+            set_option(argv[0][2:], argv[1])
         argv = argv[2:]
     return values, argv
 
@@ -187,8 +187,8 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         try:
             words.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            text = "should be name=value, with paired quotes: correct the line"
-            raise DataDirError(text, path, line_number) from None
+            message = "should be name=value, with paired quotes: correct the line"
+            raise DataDirError(message, path, line_number) from None
     rows = [
         (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
     ]
@@ -199,7 +199,7 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values, which may stand anywhere. Return True for each option by name, and the arguments."""
+    """Read options without values anywhere in ``argv``. Return the passed options, with the value True, and the arguments."""
     names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
@@ -207,10 +207,10 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first on the command line. Return the values by name, and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name (empty without an option), and the arguments.
 
     Raises:
-        DataDirError: the option is unknown. For a script with ``per_utt``, an unknown option is an argument instead.
+        DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.
     """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
@@ -246,10 +246,10 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
     """
     values: dict[str, Value] = {}
     arguments: list[str] = []
-    supply = iter(argv)
-    for argument in supply:
+    remaining = iter(argv)
+    for argument in remaining:
         if argument == "--":
-            arguments += supply
+            arguments += remaining
         elif not argument.startswith("--"):
             arguments.append(argument)
         else:
@@ -261,7 +261,7 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
                 raise DataDirError(f"unknown option --{name}: {advice}", status=2)
             default = options[key]
             if not equals:
-                text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
+                text = str(not default).lower() if isinstance(default, bool) else next(remaining, "")
             values[key] = convert_value(name, text, default)
     return values, arguments
 
@@ -274,7 +274,10 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return a line for each option: its flag, its meaning from the docstring of the function, and its default."""
+    """Return the part of the help text with a line for each option of a script.
+
+    A line has the flag, the meaning from the Args in the docstring of the script's function, and the default.
+    """
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -319,12 +322,12 @@ def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_comman
 
 
 class Ended(KeyboardInterrupt):
-    """A signal has ended the script. The argument is the exit status. As after ^C, commands of wav.scp are not awaited."""
+    """A signal ends the script. The argument is the exit status. As after Ctrl-C, commands of wav.scp are not awaited."""
 
 
 @contextlib.contextmanager
 def raise_ended_at_signals() -> Iterator[None]:
-    """Raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
+    """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
     A second signal ends the process at once.
     """
@@ -334,8 +337,8 @@ def raise_ended_at_signals() -> Iterator[None]:
         raise Ended(128 + signum)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    in_main = threading.current_thread() is threading.main_thread()
-    changed_numbers = [signum for signum in numbers if in_main and signal.getsignal(signum) is signal.SIG_DFL]
+    is_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
+    changed_numbers = [signum for signum in numbers if is_main and signal.getsignal(signum) is signal.SIG_DFL]
     for signum in changed_numbers:
         signal.signal(signum, end)
     try:
@@ -346,7 +349,10 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
+    """Call ``run``, which runs a script, and return the exit status.
+
+    An error is printed as one line, which begins with ``name``, by default the script's name.
+    """
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -398,7 +404,7 @@ def main(name: str) -> int:
 
 
 def format_launcher(name: str, python: str, root: str) -> bytes:
-    """Return the text of a program that runs a script in this installation.
+    """Return a launcher: a program that runs the script ``name`` of the installation in the folder ``root``.
 
     The program is for a shell, which starts Python. The shell can refuse a directory as standard input with one line,
     and the path of Python may be too long for a ``#!`` line. To Python, the lines for the shell are a string.
@@ -417,7 +423,10 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
     Args:
         folder: path of a folder, such as a recipe's ``utils``.
-        force: replace files that are not launchers.
+        force: True to replace files that are not launchers.
+
+    Returns:
+        The paths of the launchers.
 
     Raises:
         DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
@@ -443,17 +452,19 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data``, or a parent below the working directory is a symbolic link."""
+    """Raise DataDirError if a folder, its folder ``data``, or a parent within the working directory is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            text = f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
-            raise DataDirError(text, base)
+            message = (
+                f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
+            )
+            raise DataDirError(message, base)
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run a command of ``kaldi-compat data`` without a script in Kaldi, and return the exit status."""
+    """Run the command ``name`` of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, and return the exit status."""
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)

@@ -24,7 +24,7 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         say: prints Kaldi's messages.
         folder: path of the directory.
         number: number of parts.
-        per_utt: divide the utterances of a speaker as well, into split<n>utt/1 and so on.
+        per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
     Raises:
         DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
@@ -52,7 +52,7 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
 
 
 def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
-    """Return True if the first part lacks a file of the directory, or has an older version of it."""
+    """Return True if the folder ``first_part`` lacks one of the :data:`WATCHED_FILES` of ``src``, or has an older file."""
     names = [name for name in WATCHED_FILES.split() if src.find(name)]
     pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(
@@ -61,14 +61,17 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 
 
 class _Split:
-    """Splits a directory into parts."""
+    """Splits the directory ``src`` into ``part_count`` parts ``base/1``, ``base/2`` and so on, which a stage writes.
+
+    With ``per_utt``, the utterances of a speaker may be in different parts.
+    """
 
     def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
     def iterate_part_names(self, name: str) -> Iterator[str]:
-        """Yield the name of the file ``name`` in each part, such as ``split2/1/text``."""
+        """Return an iterator over the names of the file ``name`` in all parts, such as ``split2/1/text``."""
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
@@ -101,12 +104,12 @@ class _Split:
                 self.stage.remove(name)
 
     def divide_files(self, listing: str, names: str, *, warns: bool) -> None:
-        """Divide files by key. A line goes to every part that has the key of the line in its file ``listing``.
+        """Divide files by key. A line goes to every part whose file ``listing`` has the key of the line.
 
         Args:
             listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.
             names: names of the files to divide, separated by spaces.
-            warns: warn of lines that are in no part, or in several parts.
+            warns: True to warn of lines that are in no part, or in several parts.
         """
         parts_of_key: dict[bytes, list[int]] = {}
         for part, name in enumerate(self.iterate_part_names(listing)):
@@ -119,12 +122,9 @@ class _Split:
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        """Write each line of a file to the parts that ``parts_of_key`` lists for the key of the line.
+        """Write each line of the file ``name`` to the parts that ``parts_of_key`` lists for the key of the line.
 
-        Args:
-            name: name of the file in the directory.
-            parts_of_key: maps keys to numbers of parts, from 0 on. Lines with other keys are dropped.
-            warns: warn of lines that are in no part, or in several parts.
+        Parts are numbered from 0. Lines with other keys are dropped. For ``warns``, see :meth:`divide_files`.
 
         Raises:
             DataDirError: a line has no key.

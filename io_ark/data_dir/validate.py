@@ -49,11 +49,12 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class KeyList:
-    """Keys of a file, and their order.
+    """Keys of a file, and their order. The second argument is the attribute ``field``.
 
     Attributes:
+        file: path of the file.
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
-        field: number of the field that has the keys, from 1.
+        field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
         unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
@@ -77,16 +78,16 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
-    """Return the line number, from 1, of the first difference of two lists, and both keys. Return None for equal lists.
+    """Return the number, counted from 1, of the first pair of different keys of two lists, and the pair.
 
-    The key of a list that has ended is None.
+    If a list has ended, its key is None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
 class Check(DataFiles):
-    """Checks a directory. A check that fails prints the message of Kaldi's script, then raises an error."""
+    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, then raises an error."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -94,11 +95,11 @@ class Check(DataFiles):
         self._lists: dict[tuple[str, int], KeyList] = {}
 
     def locate(self, name: str) -> str:
-        """Return the path of a file in the notation of Kaldi's messages."""
+        """Return the path of the file ``name`` in the notation of Kaldi's messages."""
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, number: int = 1) -> KeyList:
-        """Return the keys of a file. A key is field ``number`` of a line, counted from 1."""
+        """Return the keys of the file ``name``, which are in field ``number``, 1 or 2. A file is read only once."""
         if (name, number) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -107,7 +108,7 @@ class Check(DataFiles):
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline.
+        """Check that the keys of the file ``name`` are sorted and unique, and that its last line ends with a newline.
 
         Raises:
             DataDirError: one of these checks fails.
@@ -117,9 +118,9 @@ class Check(DataFiles):
             problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
-            before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
-            if key == before:
+            previous, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
+            problem = f"follows {decode_key(previous)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
+            if key == previous:
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
                 problem = f"the first line {STARTS_WITH_MARK}"
@@ -128,9 +129,9 @@ class Check(DataFiles):
             )
 
     def compare_keys(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
-        """Check that two files have the same keys. If not, print Kaldi's message ``text``, and raise DataDirError.
+        """Check that two files have the same keys. If not, print Kaldi's message, and raise DataDirError.
 
-        With ``short``, the text is the whole message. Otherwise, the directory and the numbers of lines are added.
+        With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
         if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
@@ -148,21 +149,25 @@ class Check(DataFiles):
         raise self.say.fail("", advice, lacks.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of a file by the rule in ``_VALUES``. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` by its rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
-        good, advice, text, print_as = _VALUES[name]
-        for line_number, line in find_bad_lines(self.locate(name), globals()[good]):
+        name_of_check, advice, message, print_as = _VALUES[name]
+        for line_number, line in find_bad_lines(self.locate(name), globals()[name_of_check]):
             if print_as:
                 self.say.write(print_as.format(line_number, decode_key(line.rstrip(b"\n"))))
-            raise self.say.fail(text, advice, self.locate(name), line_number, get_field(line))
+            raise self.say.fail(message, advice, self.locate(name), line_number, get_field(line))
 
     def read_recordings(self) -> KeyList:
         """Return the recordings of segments. Without segments, return the utterances."""
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
-        """Carry out the checks of a line of ``_RULES`` if the file exists. Raise DataDirError for the first fault."""
+        """Carry out the checks of a line of ``_RULES``, whose columns are the arguments, if the file ``name`` exists.
+
+        Raises:
+            DataDirError: a check fails.
+        """
         if not self.find(name):
             return
         self.check_sorted(name)
@@ -170,19 +175,15 @@ class Check(DataFiles):
             if step == "values":
                 self.check_values(name)
             else:
-                one = self.read_recordings() if other == "segments" else self.read_keys(other)
-                short = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
-                named = "segments" if one is not self.read_keys("utt2spk") else "wav.scp"
-                self.compare_keys(
-                    one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-"
-                )
+                expected = self.read_recordings() if other == "segments" else self.read_keys(other)
+                other_name = "segments" if expected is not self.read_keys("utt2spk") else "wav.scp"
+                message = text.format(other_name)
+                if text == "-":
+                    message = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
+                self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Check that a file exists, unless an option says that it may be missing.
-
-        Raises:
-            DataDirError: the file is missing.
-        """
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message advises ``option``."""
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -198,7 +199,10 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
-    """Return True if a quick check of whole columns proves all lines good. After False, the lines must be checked."""
+    """Return True if a quick check of columns proves that all lines are good. After False, each line must be checked.
+
+    ``good_values`` collects values of the second field that have passed the check.
+    """
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
         is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
@@ -213,7 +217,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
 
 
 def run_image_script(script: str, *arguments: str) -> int:
-    """Run a recipe's script for a directory with images, as Kaldi's scripts do, and return the status of the shell."""
+    """Run a recipe's script for a directory with images, in its folder ``image``, and return the status of the shell."""
     import subprocess
 
     sys.stdout.flush()
@@ -276,7 +280,7 @@ def validate(
     no_spk_sort: bool = False,
     non_print: bool = False,
 ) -> int:
-    """Check a data directory up to its first fault, and return the exit status 0 for a valid directory.
+    """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
     Args:
         say: prints Kaldi's messages.
@@ -316,7 +320,10 @@ def validate(
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
-    """Check utt2spk and spk2utt, and that they agree. Raise DataDirError for the first fault."""
+    """Check utt2spk and spk2utt, and that both have the same pairs of utterances and speakers.
+
+    With ``no_spk_sort``, the speakers in utt2spk need not be sorted. Raise DataDirError for the first fault.
+    """
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     advice = {
         "spk2utt": "run kaldi-compat data fix, which makes this file from utt2spk",
@@ -329,8 +336,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
             raise say.fail(f"empty file {name}", f"is empty: {advice[name]}", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
-        matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
-    if not matches:
+        is_equal = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
+    if not is_equal:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
             status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
             raise say.fail(
@@ -347,35 +354,30 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         say.write("   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html")
         say.write("   for more information.")
     check.check_sorted("utt2spk")
-    if not no_spk_sort and (not matches or check.read_keys("spk2utt").unsorted):
+    if not no_spk_sort and (not is_equal or check.read_keys("spk2utt").unsorted):
         check_speaker_order(check, utt2spk)
     check.check_sorted("spk2utt")
-    if matches:
+    if is_equal:
         return
 
     def refuse_speaker(line_number: int, line: bytes) -> None:
-        text = "spk2utt and utt2spk do not seem to match"
-        raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
+        message = "spk2utt and utt2spk do not seem to match"
+        raise say.fail(message, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 
-    ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
-    theirs = (
+    lines = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
+    expected_lines = (
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
-    if difference := find_first_difference(ours, theirs):
-        line_number, (a, b) = difference
-        ours_text, theirs_text = (repr(decode_key(line)) if line else "no such line" for line in (a, b))
-        problem = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        raise say.fail(
-            "spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, get_field(a or b or b"")
-        )
+    if difference := find_first_difference(lines, expected_lines):
+        line_number, (line_of_utt2spk, line_of_spk2utt) = difference
+        texts = [repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)]
+        problem = f"has {texts[0]}, but spk2utt has {texts[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(line_of_utt2spk or line_of_spk2utt or b"")
+        raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
-    """Check that the speakers in utt2spk are sorted.
-
-    Raises:
-        DataDirError: the speakers are not sorted.
-    """
+    """Raise DataDirError unless the speakers in the file ``utt2spk`` are sorted."""
     previous = b""
     for line_number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
@@ -392,9 +394,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
     """Return advice for an error: how to rename utterances or speakers, so that utt2spk is sorted by speaker.
 
-    Args:
-        key: the utterance that is out of order.
-        speaker: speaker of the utterance.
+    The utterance ``key`` of the speaker ``speaker`` is out of order.
     """
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
@@ -402,13 +402,16 @@ def advise_speaker_order(key: bytes, speaker: bytes) -> str:
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
-    """Check text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault."""
+    """Check the file text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault.
+
+    With ``non_print``, unprintable characters are allowed.
+    """
     path = check.locate("text")
     unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
-        text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
+        message = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
-        raise check.say.fail(text, advice, path, *unprintable_lines[0])
+        raise check.say.fail(message, advice, path, *unprintable_lines[0])
     check_text(check.say.with_name("utils/validate_text.pl"), path)
     check.check_sorted("text")
     keys: dict[bytes, bytes] = {}
@@ -418,8 +421,8 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 line_start = chunk.rfind(b"\n", 0, match.start()) + 1
                 keys.setdefault(symbol, get_field(chunk[line_start : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
-        text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fail(text, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
+        message = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
+        raise check.say.fail(message, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
     check.compare_keys(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )

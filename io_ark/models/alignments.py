@@ -118,8 +118,8 @@ def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
     has_step = first[1:] > first[:-1]
     at = known[first[:-1][has_step]]
     if (loops[at] & loops[at + 1]).any():
-        text = "an alignment has self-loops of two states in succession"
-        raise FormatError(f"{text}: check that the model belongs to the alignments")
+        message = "an alignment has self-loops of two states in succession"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
     reordered = np.zeros(len(bounds) - 1, bool)
     reordered[has_step] = loops[at]
     unknown = ~has_step & (np.diff(bounds) > 0)
@@ -173,8 +173,8 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     trailing = steps[frames.loops[steps + 1]]
     owner = np.searchsorted(final, trailing, side="right") - 1
     if (trailing + 1 < np.append(phone_ends, 0)[owner]).any():
-        text = "a phone is followed by a self-loop of another state"
-        raise FormatError(f"{text}: check that the model belongs to the alignments")
+        message = "a phone is followed by a self-loop of another state"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
     # A phone without a transition to the final state is incomplete. It ends at the next phone, or with the alignment.
     is_end = np.zeros(len(states) + 1, bool)  # is_end[i] is True if a phone ends before frame i.
     is_end[phone_ends] = True

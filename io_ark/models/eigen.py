@@ -103,8 +103,8 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
         _run_qr_step(diagonal, off_diagonal, rows, start, end)
-    text = "the algorithm for the eigenvalues of the covariance matrix does not converge: scale the vectors down"
-    raise FormatError(text)
+    message = "the algorithm for the eigenvalues of the covariance matrix does not converge: scale the vectors down"
+    raise FormatError(message)
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:

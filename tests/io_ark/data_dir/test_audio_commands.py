@@ -268,8 +268,8 @@ def test_volume_is_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_lines_that_need_care_are_not_replaced_at_once(line: bytes) -> None:
     plain = b"b b.wav\nc /d/c-1_x.wav\n"
-    assert perturb.replace_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
-    assert not perturb.replace_commands(plain + line, b"", b" cat ", b" |\n")
+    assert perturb.add_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
+    assert not perturb.add_commands(plain + line, b"", b" cat ", b" |\n")
 
 
 def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
