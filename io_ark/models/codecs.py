@@ -112,14 +112,14 @@ def _read_text_topology(source: Source) -> HmmTopology:
         entries.append(_read_text_entry(source))
     if source.peek(1) == b"\n" or source.peek(1) == b" ":
         source.skip(1)
-    ends = max(entry_of, default=-1) + 1
-    if ends > 8 * (len(entry_of) + (1 << 16)):
-        source.fail(f"phone {ends - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
-    return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(ends)), tuple(entries))
+    size = max(entry_of, default=-1) + 1
+    if size > 8 * (len(entry_of) + (1 << 16)):  # A damaged number of a phone must not create a huge tuple.
+        source.fail(f"phone {size - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
+    return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(size)), tuple(entries))
 
 
 def _read_phones(source: Source) -> list[int]:
-    """Read the phones of an entry in text."""
+    """Read the phones of an entry of a topology in text, with the tokens before and after them."""
     expect_token(source, False, b"<ForPhones>")
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
@@ -174,7 +174,7 @@ def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
-    """Return the line of state ``number`` of an HMM in text."""
+    """Return the text of state ``number`` of an HMM. If ``is_hmm``, a state has one pdf-class, otherwise two."""
     words = [f"<State> {number} "]
     if state.forward_pdf_class != NO_PDF and is_hmm:
         words.append(f"<PdfClass> {state.forward_pdf_class} ")
@@ -204,7 +204,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         else:
             numbers = [read_int32(source, False) for _ in range(columns * count)]
             tuples = np.array(numbers, np.int32).reshape(count, columns)
-        if columns == 3:
+        if columns == 3:  # A triple has one pdf, which is the forward pdf and the self-loop pdf.
             tuples = np.concatenate((tuples, tuples[:, 2:]), axis=1)
         expect_token(source, binary, b"</Triples>", b"</Tuples>")
         expect_token(source, binary, b"<LogProbs>")
@@ -291,7 +291,10 @@ class _OpenNode:
 
 
 def _read_tree(source: Source, binary: bool) -> EventMap | None:
-    """Read a tree without recursion, because nodes may be nested to any depth. Return None for an empty tree."""
+    """Read the nodes of a tree, and return its root, or None for an empty tree.
+
+    No recursion is used, because nodes may be nested to any depth.
+    """
     open_nodes: list[_OpenNode] = []
     while True:
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
@@ -299,13 +302,13 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
         if token == b"CE":
             node = Leaf(read_int32(source, binary))
         elif token == b"TE":
-            key, count = read_int32(source, binary), _read_count(source, binary)
+            key, count = read_int32(source, binary), _read_child_count(source, binary)
             expect_token(source, binary, b"(")
             open_nodes.append(_OpenNode(key, None, count))
         elif token == b"SE":
             key, values = read_int32(source, binary), tuple(_integers.read_body(source, binary).tolist())
             expect_token(source, binary, b"{")
-            open_nodes.append(_OpenNode(key, values, 2))
+            open_nodes.append(_OpenNode(key, values, 2))  # The children are the nodes for yes and no.
         if token in (b"CE", b"NULL"):
             if not open_nodes:
                 return node
@@ -317,7 +320,7 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
             open_nodes[-1].children.append(node)
 
 
-def _read_count(source: Source, binary: bool) -> int:
+def _read_child_count(source: Source, binary: bool) -> int:
     """Read the number of children of a table: text, or an unsigned 4-byte integer after a byte -4."""
     if not binary:
         return read_size(source, False, "the number of children of a table")
@@ -331,27 +334,27 @@ def _read_count(source: Source, binary: bool) -> int:
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     """Write a tree without recursion, because nodes may be nested to any depth."""
     end = b"" if binary else b"\n"
-    written = BytesIO()
+    buffer = BytesIO()
     stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write. The last element is written first.
     while stack:
         node = stack.pop()
         if node is None:
-            written.write(b"NULL ")
+            buffer.write(b"NULL ")
         elif isinstance(node, bytes):
-            written.write(node)
+            buffer.write(node)
         elif isinstance(node, Leaf):
-            written.write(b"CE " + _encode_int(node.pdf, binary))
+            buffer.write(b"CE " + _encode_int(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
-            written.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
+            buffer.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
             stack += [b") " + end, *reversed(node.children)]
         else:
-            written.write(b"SE " + _encode_int(node.key, binary))
-            _integers.write_body(written, np.array(node.values, np.int32), binary)
-            written.write(b"{ ")
+            buffer.write(b"SE " + _encode_int(node.key, binary))
+            _integers.write_body(buffer, np.array(node.values, np.int32), binary)
+            buffer.write(b"{ ")
             stack += [b"} " + end, node.no, node.yes]
-    sink.write(written.getvalue())
+    sink.write(buffer.getvalue())
 
 
 def _encode_int(value: int, binary: bool) -> bytes:

@@ -62,17 +62,16 @@ class Gmm:
 
     def _compute_gconsts(self) -> Array:
         """Return the log-likelihood of each weighted Gaussian for a frame of zeros, or -infinity if it is infinite."""
-        _, means, log_dets = self._invert()
+        _, means, log_dets = self._invert_precisions()
         with np.errstate(all="ignore"):
             log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
             gconsts = np.float32(log_factors - 0.5 * (means * self.precision_means).sum(axis=1))
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
-    def _invert(self) -> tuple[Array, Array, Array]:
+    def _invert_precisions(self) -> tuple[Array, Array, Array]:
         """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
 
-        Raises:
-            FormatError: an inverse covariance is singular.
+        Raise FormatError if an inverse covariance is singular.
         """
         try:
             with np.errstate(all="ignore"):
@@ -110,7 +109,7 @@ class Gmm:
         Raises:
             FormatError: an inverse covariance is singular.
         """
-        covariances, means, _ = self._invert()
+        covariances, means, _ = self._invert_precisions()
         with np.errstate(all="ignore"):
             return {
                 "weights": self.weights,
