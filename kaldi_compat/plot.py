@@ -46,7 +46,7 @@ def show_features(
         options: the options or the module that computed the features. If None, the axes count frames and columns.
         axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
-        colorbar: True draws the scale of the colors.
+        colorbar: True to draw the scale of the colors.
         limits: values of the first and the last color; the range of the finite values if None.
         cmap: name of a matplotlib colormap.
 
@@ -245,7 +245,7 @@ def compare(
 
 
 def _prepare_axes(axes: Axes | None, title: str) -> Any:
-    """Return the axes to draw into, after setting their title."""
+    """Return the axes to draw into, the current axes if ``axes`` is None. If ``title`` is not empty, set the title."""
     drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
         drawn.set_title(title)
@@ -255,7 +255,11 @@ def _prepare_axes(axes: Axes | None, title: str) -> Any:
 def _draw_image(
     axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
-    """Draw a matrix (frames, columns) as an image over time. ``step`` is the distance between columns."""
+    """Draw a matrix (frames, columns) as an image over time, and return the image.
+
+    ``step`` is the distance between columns in units of the vertical axis. ``limits`` are the values of the first and
+    the last color. Times are in seconds with ``options``, otherwise in frames.
+    """
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
@@ -269,11 +273,7 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
-    """Convert features to an array (frames, dim).
-
-    Raises:
-        FeatureError: the features do not have two axes, or are empty.
-    """
+    """Convert features to an array (frames, dim). Raise FeatureError for an empty array or another number of axes."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -287,8 +287,7 @@ def _check_features(features: Any) -> Floats:
 def _get_frame_options(options: Any) -> FrameOptions | None:
     """Return the options of a spectral feature, or None without options. ``options`` may also be the feature's module.
 
-    Raises:
-        FeatureError: the options do not belong to a spectral feature.
+    Raise FeatureError if the options do not belong to a spectral feature.
     """
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
@@ -299,35 +298,39 @@ def _get_frame_options(options: Any) -> FrameOptions | None:
 
 
 def _find_range(values: Floats) -> tuple[float, float]:
+    """Return the smallest and the largest finite value; (0, 1) if no value is finite."""
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
 def _compute_frame_times(count: int, options: Any) -> Floats:
-    """Return the centers of frames in seconds, or the indices of the frames if there are no options."""
-    frames = np.arange(count, dtype=np.float64)
+    """Return the centers of ``count`` frames in seconds, or the indices of the frames if ``options`` is None."""
+    indices = np.arange(count, dtype=np.float64)
     if options is None:
-        return frames
-    first = options.frame_length / 2 if options.snip_edges else options.frame_shift / 2
-    return np.asarray((frames * options.frame_shift + first) / 1000)
+        return indices
+    first_center = options.frame_length / 2 if options.snip_edges else options.frame_shift / 2
+    return np.asarray((indices * options.frame_shift + first_center) / 1000)
 
 
 def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
+    """Return the left and the right edge of an image of ``count`` frames, in seconds, or in frames without options."""
     half = 0.5 if options is None else options.frame_shift / 2000
     times = _compute_frame_times(count, options)
     return float(times[0] - half), float(times[-1] + half)
 
 
-def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis: with mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms,
-    numbers of coefficients for other features, and numbers of columns without options.
+def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -> None:
+    """Label the vertical axis of an image of features with ``num_columns`` columns.
+
+    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, numbers of
+    coefficients for other features, and numbers of columns without options.
     """
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers
-        first = int(options.use_energy and not options.htk_compat)
-        if columns >= len(centers) + first:
+        first_bin = int(options.use_energy and not options.htk_compat)  # In HTK's order, the energy is the last column.
+        if num_columns >= len(centers) + first_bin:
             bins = np.unique(np.linspace(0, len(centers) - 1, TICKS).round().astype(int))
-            axes.set_yticks(bins + first, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
+            axes.set_yticks(bins + first_bin, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
         axes.set_ylabel("mel bin (center in Hz)")
     elif isinstance(options, SpectrogramOptions):
         frequencies = np.linspace(0, options.sample_frequency / 2, TICKS - 1)
@@ -340,13 +343,14 @@ def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> No
 
 
 def _name_unit(options: FrameOptions | None) -> str:
+    """Return the label of the color scale of features."""
     if isinstance(options, FbankOptions):
         return "log energy" if options.use_log_fbank else "energy"
     return "log power" if isinstance(options, SpectrogramOptions) else "value"
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram up to 1000 Hz, with an axis in Hz so that a pitch track can be drawn over it."""
+    """Draw a spectrogram (frames, dim) up to 1000 Hz, with an axis in Hz, so that pitch can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))
