@@ -32,13 +32,7 @@ from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, make_chunk_error, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
-from kaldi_compat.options.spectral import (
-    FbankOptions,
-    FrameOptions,
-    MfccOptions,
-    PlpOptions,
-    SpectrogramOptions,
-)
+from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 if TYPE_CHECKING:
     from kaldi_compat.functional.online_cmvn import OnlineCmvn
@@ -188,11 +182,9 @@ class ArrayFeature(AudioFeature):
 class ArrayStream:
     """Stream of a spectral feature, which takes audio in chunks and returns the frames of the whole utterance.
 
-    :meth:`ArrayFeature.stream` makes a stream. The argument is the feature.
-
-    With ``snip_edges=False``, the first frame is returned when the right half of its window has arrived. Frames that
-    extend beyond the end of the audio, which is reflected there, are returned with the final chunk (Kaldi:
-    OnlineGenericBaseFeature).
+    Call :meth:`ArrayFeature.stream` to make a stream of a feature. With ``snip_edges=False``, the first frame is
+    returned when the right half of its window has arrived. Frames that extend beyond the end of the audio, which is
+    reflected there, are returned with the final chunk (Kaldi: OnlineGenericBaseFeature).
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank

@@ -138,11 +138,7 @@ def show_pitch(
 
 
 def show_mel_banks(
-    options: Any = None,
-    *,
-    vtln_warp: float | Sequence[float] = 1.0,
-    axes: Axes | None = None,
-    title: str = "",
+    options: Any = None, *, vtln_warp: float | Sequence[float] = 1.0, axes: Axes | None = None, title: str = ""
 ) -> Axes:
     """Draw the weights of mel filters over frequency.
 

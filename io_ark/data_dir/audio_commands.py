@@ -85,10 +85,7 @@ def _is_other_format(name: bytes) -> bool:
 
 
 def read_head(name: bytes, count: int) -> bytes:
-    """Return at most ``count`` bytes from the start of a regular file.
-
-    Return b"" for a device, a pipe or a file that cannot be opened.
-    """
+    """Return up to ``count`` bytes from the start of a file; b"" for a device, a pipe or an unreadable file."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""
@@ -124,8 +121,7 @@ def _unquote_word(word: str) -> str:
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
     """Return the input of a sox command that changes the speed, and the speed factor. Return None for other commands.
 
-    >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
-    ('a b.wav', '0.9')
+    >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
     ('flac -dcs a.flac |', '1.1')
     """

@@ -26,10 +26,7 @@ def parse_number(field: bytes) -> float:
 
 
 def parse_decimals(fields: list[bytes]) -> list[float] | None:
-    """Return the fields as numbers, faster than :func:`parse_number`.
-
-    Return None if a field is empty or has characters other than digits and points.
-    """
+    """Return fields of digits and points as numbers, faster than :func:`parse_number`; None if a field is different."""
     with contextlib.suppress(ValueError):
         if not b"".join(fields).translate(None, b"0123456789."):
             return list(map(float, fields))
@@ -59,9 +56,7 @@ def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
     """Return a chunk with the keys of ``chunk`` and new values, in awk's format of numbers.
 
     Each line of the result has the first field of a line of ``chunk``, and the value at the same index of ``values``.
-
-    Raises:
-        FormatError: a number is not finite.
+    Raise FormatError if a value is not finite.
     """
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):

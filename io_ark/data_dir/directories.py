@@ -27,16 +27,7 @@ from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
-from io_ark.data_dir.stage import (
-    DataDirError,
-    DataFiles,
-    Printer,
-    Stage,
-    decode_key,
-    refuse_target,
-    set_exit_status,
-    warn,
-)
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, refuse_target, set_status, warn
 from io_ark.data_dir.validate import validate
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
@@ -112,7 +103,7 @@ def subset(
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
         raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
-    with Stage(target, say, sources=[source]) as stage, set_exit_status(1):
+    with Stage(target, say, sources=[source]) as stage, set_status(1):
         _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
@@ -192,12 +183,9 @@ def _read_ids(ids: IdList) -> Container[bytes]:
 
 
 def _spread_utterances(fields: list[bytes], size: int) -> bytes:
-    """Return a line of spk2utt with at most ``size`` evenly spread utterances of a speaker.
-
-    ``fields`` are the fields of the old line. As in the output of Kaldi's awk program, a space precedes the newline.
-    """
+    """Return a line of spk2utt with at most ``size`` evenly spread utterances of the line with the given fields."""
     step = max((len(fields) - 1) // size, 1)
-    return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])
+    return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])  # As in Kaldi, a space ends the line.
 
 
 def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
@@ -220,7 +208,7 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
         raise DataDirError("there is no source to combine: give one source or more", target)
     srcs = [DataFiles(folder) for folder in sources]
     info = f"{say.name} [info]:"
-    with Stage(target, say, sources=sources, changes_sources=True) as stage, set_exit_status(1):
+    with Stage(target, say, sources=sources, changes_sources=True) as stage, set_status(1):
         for src in srcs:
             src.require(say)
         frame_shift = _find_common_frame_shift(say, srcs)
@@ -255,8 +243,7 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
     """Return the path of a file frame_shift of the directories with features; "" if no such directory has the file.
 
-    Raises:
-        DataDirError: two directories with features have different frame shifts.
+    Raise DataDirError if two directories with features have different frame shifts.
     """
     last: tuple[DataFiles, bytes] | None = None
     for src in srcs:
@@ -346,9 +333,7 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to the names of utterances and speakers (Kaldi: copy_data_dir.sh).
-
-    Return the exit status.
+    """Copy a directory with prefixes and suffixes of names (Kaldi: copy_data_dir.sh), and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -367,7 +352,7 @@ def copy(
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
-        with set_exit_status(DIED):
+        with set_status(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
         # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target
@@ -397,17 +382,8 @@ def copy(
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
     """Validate the directory ``target``, which was made from ``src``, and return the exit status.
 
-    feats.scp, text and the ``optional_files`` may be missing if the source lacks them.
-
-    Args:
-        say: prints Kaldi's messages.
-        src: files of the source.
-        target: path of the directory.
-        options: further options of validate_data_dir.sh, separated by spaces.
-        optional_files: names of files with an option of validate_data_dir.sh, such as wav.scp (--no-wav).
-
-    Raises:
-        DataDirError: the directory is invalid, or ``options`` has an unknown option.
+    feats.scp, text and the ``optional_files`` may be missing if the source lacks them. ``options`` has further options of
+    validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
     """
     parameters = inspect.signature(validate).parameters.values()
     flags = {
@@ -555,12 +531,10 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with about ``max_count`` utterances, at most, of each transcript (Kaldi: remove_dup_utts.sh).
+    """Copy a directory with at most about ``max_count`` utterances of each transcript, and return the exit status 0.
 
-    Return the exit status 0. ``max_count`` is a string because it comes from the command line.
-
-    Raises:
-        DataDirError: the source has no transcripts or is the target, or ``max_count`` is not a whole number above 1.
+    Kaldi: remove_dup_utts.sh. Raise DataDirError if the source has no transcripts or is the target, or if the string
+    ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):

@@ -156,8 +156,7 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _read_utterance_keys(self) -> Iterator[bytes]:
-        """Return an iterator over the names of utterances in utt2spk, or else in segments or wav.scp."""
-        # Without these files, opening utt2spk raises MissingFileError.
+        """Return an iterator over the utterances in utt2spk, segments or wav.scp. Without them, utt2spk is missing."""
         name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(name)))
 

@@ -137,15 +137,10 @@ def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
 def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Compute the file ``name`` of a directory in parts: divide the directory, write a file in each part, and join them.
+    """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
 
-    Args:
-        say: prints Kaldi's messages.
-        stage: the directory.
-        name: name of the file to write.
-        parts: number of parts.
-        source: name of the file from which the lines are computed, such as ``wav.scp``.
-        compute: function that takes the path of ``source`` in a part, and returns the lines of the file ``name``.
+    The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
+    the file ``name``.
 
     Raises:
         DataDirError: the directory cannot be divided, or a file cannot be computed.
@@ -244,10 +239,9 @@ def get_utt2dur(
 
 
 def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
-    """Write the file ``name`` with the durations in the headers of SPHERE files, and return True.
+    """Write the file ``name`` with the durations from :func:`read_sphere_durations`, and return True.
 
-    Return False, and write nothing, if :func:`read_sphere_durations` returns None. ``unit`` is "utterance" or "recording",
-    for the messages.
+    Return False if there are none. The messages speak of a ``unit``, "utterance" or "recording".
     """
     durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
@@ -351,9 +345,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        nj: has no effect.
-        cmd: has no effect.
-        frame_shift: has no effect.
+        nj, cmd, frame_shift: has no effect.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.

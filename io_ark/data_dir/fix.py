@@ -90,11 +90,7 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 class _Fix:
     """Carries out the steps of ``fix_data_dir.sh`` on the files of a stage.
 
-    Args:
-        say: prints Kaldi's messages.
-        stage: the directory.
-        utterance_files, speaker_files: names of additional files with a line for each utterance or speaker.
-        strip_cr: True to remove carriage returns at the ends of lines, False to raise an error for them.
+    For ``utterance_files``, ``speaker_files`` and ``strip_cr``, see the arguments of :func:`fix`.
     """
 
     def __init__(
@@ -151,11 +147,7 @@ class _Fix:
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
     def sort_file(self, name: str) -> None:
-        """Sort a file by its keys, and keep the first line of each key.
-
-        Raises:
-            DataDirError: a key has two values, see :meth:`report_two_values`.
-        """
+        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
@@ -170,10 +162,7 @@ class _Fix:
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Raise DataDirError for a key of the file ``name`` with two values. Only warn if the file can be computed again.
-
-        ``path`` is the path of the unsorted file, whose line numbers the message has.
-        """
+        """Raise DataDirError for a key with two values in the file at ``path``. Only warn if it can be computed again."""
         lines = [
             (line_number, line.split())
             for line_number, line in enumerate(read_lines(path), 1)
@@ -275,8 +264,7 @@ class _Fix:
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
-            DataDirError: no utterance would be left, a file is not sorted, or a segment that ends at -1 has a duration of 0 or
-                less.
+            DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_ends` finds a wrong duration.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -309,10 +297,7 @@ class _Fix:
                 self.filter_file(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Raise DataDirError if the file ``name`` has a duration of 0 or less for a segment that ends at -1.
-
-        Kaldi's get_utt2dur.sh writes such durations, because it computes the end minus the start.
-        """
+        """Raise DataDirError for a value below 0, which Kaldi writes, of a segment that ends at -1 in the file ``name``."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -321,10 +306,9 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of a file are sorted, or, with ``by_speaker``, that their second fields are sorted.
+        """Check that the lines of the file ``name`` are sorted; with ``by_speaker``, that their second fields are sorted.
 
-        Raises:
-            DataDirError: a line is out of order. Kaldi's ``message`` has been printed.
+        If not, print Kaldi's ``message``, and raise DataDirError.
         """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):

@@ -14,9 +14,7 @@ from io_ark.data_dir.line_fields import get_column
 def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
     """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
 
-    Args:
-        keys: keys to check.
-        previous: key before ``keys``; None at the start of a file.
+    ``previous`` is the key before ``keys``, or None at the start of a file.
     """
     if previous is not None and keys and keys[0] <= previous:
         return 1

@@ -34,10 +34,7 @@ def make_usage_error(status: int = DIED) -> DataDirError:
 
 
 def open_source(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads for a script's arguments: :data:`STDIN`, or the path in the first argument.
-
-    If the file cannot be opened, print a warning and return None.
-    """
+    """Return what Perl's ``<>`` reads: standard input, or the first argument. If it cannot be opened, warn and return None."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -92,9 +89,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
     """Return the set of the first fields of the lines of a list of names.
 
-    Args:
-        file: name of the list, or ``-``.
-        text: start of the message for a blank line.
+    ``file`` is the name of the list, or ``-``. ``text`` is the start of the message for a blank line.
 
     Raises:
         DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.

@@ -35,7 +35,7 @@ from io_ark.data_dir.stage import (
     Stage,
     make_temporary_directories,
     refuse_target,
-    set_exit_status,
+    set_status,
 )
 from io_ark.data_dir.validate import validate
 from io_ark.streams.unfinished import is_replaceable
@@ -280,7 +280,7 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
     If ``folders`` has a third folder, the copy of the source there, whose names have the prefix sp1.0-, replaces the source.
     """
     source = src.folder
-    with set_exit_status(1):
+    with set_status(1):
         fix(say.with_name("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
@@ -288,7 +288,7 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
     get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.with_name("utils/data/get_reco2dur.sh"), source)
     say_speed = say.with_name("utils/data/perturb_data_dir_speed.sh")
-    with set_exit_status(1):
+    with set_status(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(say_speed, factor, source, folder, include_spk_prefix=include_spk_prefix)
     unchanged = "".join(folders[2:]) or source
@@ -379,9 +379,7 @@ def perturb_volume(
 
 @contextlib.contextmanager
 def _replace_after_block(path: str, lines: Iterable[bytes]) -> Iterator[None]:
-    """Write lines to a temporary file, which replaces the file ``path`` after the ``with`` block.
-
-    An error within the block removes the temporary file instead.
+    """Write lines to a temporary file, which replaces the file ``path`` if the ``with`` block ends without an error.
 
     Raises:
         DataDirError: the temporary file cannot be written.

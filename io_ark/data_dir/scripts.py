@@ -105,15 +105,9 @@ SCRIPTS = {
 
 
 def convert_value(name: str, text: str, default: Value) -> Value:
-    """Convert the value of an option to the type of the option's default.
+    """Convert ``text``, the value of the option ``name``, to the type of the option's default.
 
-    Args:
-        name: name of the option, for the error.
-        text: the value.
-        default: default of the option: a bool, a number or a string.
-
-    Raises:
-        DataDirError: the value does not have the type.
+    Raise DataDirError if the value does not have this type.
     """
     if isinstance(default, bool):
         if text not in ("true", "false"):
@@ -134,10 +128,7 @@ def format_flag(name: str) -> str:
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options like parse_options.sh: ``--name value`` before the arguments, and shell files with ``--config``.
 
-    Args:
-        say: prints Kaldi's messages.
-        options: default of each option by name.
-        argv: the command line.
+    ``options`` has the default of each option by name, and ``argv`` is the command line.
 
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
@@ -170,10 +161,9 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
 
 
 def read_settings(path: str) -> list[tuple[str, str]]:
-    """Return the assignments ``name=value`` of the configuration file ``path`` for shell scripts.
+    """Return the names and values of the lines ``name=value`` of the configuration file ``path`` for shell scripts.
 
-    Raises:
-        DataDirError: the file cannot be read, or a line is not an assignment.
+    Raise DataDirError if the file cannot be read, or a line is not an assignment.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -231,12 +221,8 @@ OTHER_COMMANDS = {"info": "<data-dir>", "install": "[--force] <utils-dir>"}
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as the command ``kaldi-compat`` does: anywhere on the command line, with two dashes.
 
-    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False.
-
-    Args:
-        say: not used. All readers of options have this argument.
-        options: default of each option by name.
-        argv: the command line.
+    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False. For the arguments, see
+    :func:`read_shell_options`.
 
     Returns:
         The values of the options on the command line, by name, and the other arguments.
@@ -274,10 +260,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return the part of the help text with a line for each option of a script.
-
-    A line has the flag, the meaning from the Args in the docstring of the script's function, and the default.
-    """
+    """Return help lines of options: the flag, the meaning from the Args of the script's function, and the default."""
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -349,10 +332,7 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Call ``run``, which runs a script, and return the exit status.
-
-    An error is printed as one line, which begins with ``name``, by default the script's name.
-    """
+    """Run a script by calling ``run``, and return the exit status. Print an error as a line with ``name`` or the script."""
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:

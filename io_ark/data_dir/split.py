@@ -10,7 +10,7 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_exit_status, warn
+from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_status, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # As in split_data.sh, the parts are out of date if one of these files is newer.
@@ -46,7 +46,7 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
-    with Stage(folder, say) as stage, set_exit_status(1):
+    with Stage(folder, say) as stage, set_status(1):
         _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
     return 0
 

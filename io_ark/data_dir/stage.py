@@ -175,7 +175,7 @@ class DataFiles:
 
 
 @contextlib.contextmanager
-def set_exit_status(status: int) -> Iterator[None]:
+def set_status(status: int) -> Iterator[None]:
     """Within this context, set the exit status of each DataDirError that is raised to ``status``."""
     try:
         yield
@@ -506,8 +506,7 @@ def _refuse_url(folder: str) -> None:
 def make_directory(folder: str) -> list[str]:
     """Create a directory and its missing parents, and return the new directories, the innermost first.
 
-    Raises:
-        DataDirError: the directory cannot be created.
+    Raise DataDirError if the directory cannot be created.
     """
     _refuse_url(folder)
     missing: list[str] = []
@@ -671,8 +670,7 @@ class Stage(DataFiles):
     def open_writer(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Yield a function that writes bytes to a new version of the file ``name``. The current version stays readable.
 
-        Raises:
-            DataDirError: the file cannot be written or replaced.
+        Raise DataDirError if the file cannot be written or replaced.
         """
         check_replaceable(self.folder, name)
         path = self.make_temporary_path(name)
@@ -772,10 +770,7 @@ class Stage(DataFiles):
                 os.unlink(changes)
 
     def _write_changes(self, renames: list[Rename]) -> str:
-        """Write a list of renames to a file, from which a later job can finish the change if this job is killed.
-
-        Return the path of the file.
-        """
+        """Write renames to a file, from which a later job can finish the change if this job is killed. Return its path."""
         draft, path = self.make_temporary_path("draft"), self.make_temporary_path(_CHANGES)
         try:
             with open(draft, "xb") as file:
@@ -786,10 +781,7 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the rename that puts the temporary file ``new`` in place as ``name``, or removes ``name`` if it is None.
-
-        The list is empty if nothing changes.
-        """
+        """Return the rename of ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []

@@ -108,11 +108,7 @@ class Check(DataFiles):
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check that the keys of the file ``name`` are sorted and unique, and that its last line ends with a newline.
-
-        Raises:
-            DataDirError: one of these checks fails.
-        """
+        """Raise DataDirError unless the keys of the file ``name`` increase, and its last line ends with a newline."""
         key_list = self.read_keys(name)
         if not key_list.is_ended:
             problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
@@ -163,11 +159,7 @@ class Check(DataFiles):
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
-        """Carry out the checks of a line of ``_RULES``, whose columns are the arguments, if the file ``name`` exists.
-
-        Raises:
-            DataDirError: a check fails.
-        """
+        """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments."""
         if not self.find(name):
             return
         self.check_sorted(name)

@@ -202,10 +202,7 @@ class AlignmentConverter:
         return result
 
     def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
-        """Return a mask of the phones whose HMM changes. ``old`` and ``new`` are the old and new phones.
-
-        Only the first change causes a warning.
-        """
+        """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
         pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()

@@ -176,10 +176,7 @@ class AmDiagGmm:
         return {**arrays, "pdfs": np.repeat(np.arange(len(counts), dtype=np.int32), counts)}
 
 
-_WEIGHTS = (
-    Field("gconsts", VectorCodec(), b"<GCONSTS>", optional=True),
-    Field("weights", VectorCodec(), b"<WEIGHTS>"),
-)
+_WEIGHTS = (Field("gconsts", VectorCodec(), b"<GCONSTS>", optional=True), Field("weights", VectorCodec(), b"<WEIGHTS>"))
 
 
 class DiagGmmCodec(ModelCodec):

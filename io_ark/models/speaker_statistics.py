@@ -52,9 +52,7 @@ def round_option(name: str, value: float, *, signed: bool = True) -> float:
 def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
-    Args:
-        vectors: (vectors, dim): vectors in any order.
-        speakers: (vectors,): speaker of each vector, as strings or integers.
+    ``speakers`` (vectors,) has the speaker of each row of ``vectors`` (vectors, dim), as strings or integers.
 
     Raises:
         FormatError: the number of speakers differs from the number of vectors, or speakers cannot be compared.

@@ -124,10 +124,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     ) -> Any:
         """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances ``(T,)``.
 
-        Args:
-            samples: the audio.
-            sampling_rate: sampling rate of the audio in Hz.
-            lengths: number of samples of each utterance of padded audio.
+        ``sampling_rate`` is the rate of the audio in Hz.
 
         Returns:
             An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of

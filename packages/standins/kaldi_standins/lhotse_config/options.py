@@ -94,10 +94,7 @@ MfccConfig = _make_config("Mfcc", PowerConfig, ours.MfccOptions, *_make_frame_fi
 SpectrogramConfig = _make_config("Spectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 LogSpectrogramConfig = _make_config("LogSpectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 WhisperFbankConfig = _make_config(
-    "WhisperFbank",
-    WhisperConfig,
-    WhisperMelOptions,
-    ("num_filters", int, 80, "number of mel bins; 128 for large-v3"),
+    "WhisperFbank", WhisperConfig, WhisperMelOptions, ("num_filters", int, 80, "number of mel bins; 128 for large-v3")
 )
 KaldiFbankConfig = _make_config(
     "KaldiFbank",
