@@ -44,6 +44,7 @@ Generator = Union["np.random.Generator", NoiseSource, None]
 
 
 def __getattr__(name: str) -> Any:
+    """Import OnlineCmvn on its first use."""
     if name == "OnlineCmvn":
         from kaldi_compat.functional.online_cmvn import OnlineCmvn
 

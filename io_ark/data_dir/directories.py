@@ -47,7 +47,7 @@ IdList = str | Container[bytes]
 
 
 def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError if ``target`` equals ``source``, with Kaldi's ``message``, or if :func:`refuse_target` does."""
+    """Raise DataDirError, with Kaldi's ``message``, if the target is the source. Also call :func:`refuse_target`."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -278,7 +278,7 @@ class Renaming:
         self.prefix, self.suffix = (affix.encode("utf-8", "surrogateescape") for affix in (prefix, suffix))
         if prefix or suffix:
             self.keys = set(read_keys(listing))
-        else:
+        else:  # An empty line of the listing is an empty line of Kaldi's map, which apply_map.pl refuses.
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
@@ -466,7 +466,7 @@ class _Durations(dict[bytes, float]):
 
 
 def _read_durations(path: str) -> _Durations:
-    """Return the durations in the file ``path``, which is a utt2dur. Raise DataDirError for an invalid line."""
+    """Return the durations in a file utt2dur at ``path``. Raise DataDirError for an invalid line."""
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):

@@ -140,7 +140,7 @@ class DataDir(os.PathLike[str]):
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
     def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
-        """Return the same as :meth:`hours`, with durations of recordings in seconds from the function ``measure``."""
+        """Return the result of :meth:`hours`. ``measure`` maps names of recordings to their durations in seconds."""
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
@@ -150,15 +150,16 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return the duration of all utterances in hours without reading audio; None if it is unknown."""
+        """Return the duration of all utterances in hours without reading audio; None if files do not contain it."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
     def _read_utterance_keys(self) -> Iterator[bytes]:
-        """Return an iterator over the utterances in utt2spk, segments or wav.scp. Without them, utt2spk is missing."""
-        name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
-        return (get_field(line) for line in read_lines(self.file(name)))
+        """Return an iterator over the utterances in utt2spk, segments or wav.scp, the first of these files that exists."""
+        # The default name makes file() raise MissingFileError.
+        existing_name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
+        return (get_field(line) for line in read_lines(self.file(existing_name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""

@@ -221,10 +221,10 @@ def get_utt2dur(
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_from_headers(say, stage, "utt2dur", "utterance"):
-                entire = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
+                counts_samples = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
                 parts = min(nj, stage.count_lines("utt2spk"))
                 compute_file_in_parts(
-                    say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
+                    say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, counts_samples)
                 )
         elif stage.find("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
@@ -304,9 +304,9 @@ def measure_recordings(
 
 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations of recordings or utterances in seconds from a file of a directory.
+    """Return the durations, in seconds, of the recordings or utterances ``names`` from the file ``file`` of a directory.
 
-    Keys that the file lacks are omitted, and so are durations of 0 or less. A missing file has no keys.
+    Names that the file lacks are omitted, and so are durations of 0 or less. The file may be missing.
     """
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
@@ -340,12 +340,12 @@ def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
 
-    A reco2dur with as many lines as wav.scp stays.
+    A reco2dur with as many lines as wav.scp stays. Without segments, a complete utt2dur is copied.
 
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        nj, cmd, frame_shift: has no effect.
+        nj, cmd, frame_shift: without effect.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
@@ -367,8 +367,8 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
             raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
-            entire = _must_read_entire_files(say, wav, "reco2dur")
-            write_durations(say, stage, "reco2dur", read_audio_durations(wav, entire))
+            counts_samples = _must_read_entire_files(say, wav, "reco2dur")
+            write_durations(say, stage, "reco2dur", read_audio_durations(wav, counts_samples))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0

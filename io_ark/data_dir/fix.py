@@ -235,7 +235,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers that utt2spk and the existing files of cmvn.scp and spk2gender have.
+        """Keep the speakers that utt2spk has, and that cmvn.scp and spk2gender have if these files exist.
 
         Other speakers are removed from utt2spk and from all files by speaker.
         """
@@ -297,7 +297,7 @@ class _Fix:
                 self.filter_file(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Raise DataDirError for a value below 0, which Kaldi writes, of a segment that ends at -1 in the file ``name``."""
+        """Raise DataDirError if the file ``name`` has a value of 0 or less for a segment that ends at -1, as Kaldi writes."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()

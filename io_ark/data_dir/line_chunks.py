@@ -8,14 +8,14 @@ CHUNK_BYTES = 1 << 20  # Size of a chunk. Splitting its lines takes much longer 
 
 
 def read_chunks(file: str | int) -> Iterator[bytes]:
-    """Yield a file, given by its path or descriptor, in chunks of whole lines. The last line may lack its newline."""
+    """Yield the bytes of a file (path or descriptor) in chunks of whole lines. The last line may lack its newline."""
     with open(file, "rb", closefd=isinstance(file, str)) as reader:
         while chunk := reader.read(CHUNK_BYTES):
             yield chunk if chunk.endswith(b"\n") else chunk + reader.readline()
 
 
 def read_lines(file: str | int) -> Iterator[bytes]:
-    """Yield the lines of a file, given by its path or descriptor. Lines keep their newlines."""
+    """Yield the lines of a file (path or descriptor). Lines keep their newlines."""
     for chunk in read_chunks(file):
         yield from split_lines(chunk)
 

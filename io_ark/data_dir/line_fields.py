@@ -32,7 +32,7 @@ def split_script_line(line: bytes) -> list[bytes]:
 
 
 def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
-    """Return field ``number`` of a line, counted from 1; b"" if the line has fewer fields."""
+    """Return field ``number`` of a line, counted from 1; b"" for a shorter line. For ``awk``, see :func:`split_fields`."""
     fields = split_fields(line, awk=awk) if awk else line.split(None, number)
     return fields[number - 1] if len(fields) >= number else b""
 

@@ -24,7 +24,7 @@ def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
 
 
 def is_sorted(file: str) -> bool:
-    """Return True if the first fields are unique and sorted, no line is indented or blank, and the last line ends with a newline."""
+    """Return True if the first fields of a file's lines increase, no line is indented or blank, and a newline ends the file."""
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)

@@ -87,7 +87,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 
 
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
-    """Return the set of the first fields of the lines of a list of names.
+    """Return the names in a list, which are the first fields of its lines, as a set.
 
     ``file`` is the name of the list, or ``-``. ``text`` is the start of the message for a blank line.
 
@@ -305,6 +305,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
     replaced = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def keep_or_refuse(word: bytes) -> bytes:
+        """Return a field that is not in the map unchanged, with a warning, or raise DataDirError."""
         if not is_permissive:
             raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
         warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
@@ -504,11 +505,7 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Check that a file of transcripts has no white space that Kaldi forbids.
-
-    Raises:
-        DataDirError: the file is empty, cannot be read, or has such white space (the message of validate_text.pl).
-    """
+    """Raise DataDirError if a file of transcripts is empty or unreadable, or has white space that Kaldi forbids."""
     try:
         is_empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, line_number, key = find_text_problem(file)

@@ -346,6 +346,7 @@ def perturb_volume(
     volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+        """Return line ``number`` of wav.scp with a command that changes the volume of the recording."""
         volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
@@ -484,6 +485,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+        """Return line ``number`` of wav.scp with a command that resamples the recording."""
         if name.endswith(b"|"):
             return line.strip() + end[2:]  # The command has a pipe, so omit the pipe of `end`.
         audio = parse_audio_entry(name)

@@ -315,7 +315,7 @@ def raise_ended_at_signals() -> Iterator[None]:
     A second signal ends the process at once.
     """
 
-    def end(signum: int, frame: object) -> None:
+    def raise_ended(signum: int, frame: object) -> None:
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)
 
@@ -323,7 +323,7 @@ def raise_ended_at_signals() -> Iterator[None]:
     is_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
     changed_numbers = [signum for signum in numbers if is_main and signal.getsignal(signum) is signal.SIG_DFL]
     for signum in changed_numbers:
-        signal.signal(signum, end)
+        signal.signal(signum, raise_ended)
     try:
         yield
     finally:
@@ -332,7 +332,7 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Run a script by calling ``run``, and return the exit status. Print an error as a line with ``name`` or the script."""
+    """Run a script with ``run``, and return the exit status. An error is printed as a line that begins with ``name``."""
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -469,6 +469,7 @@ def run_data_command(argv: list[str]) -> int:
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
+        """Print the help text, or run the command in ``argv``."""
         if not argv or argv[0] in ("--help", "-h"):
             _write(
                 "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"

@@ -164,12 +164,12 @@ class DataFiles:
         return path
 
     def has_lines(self, name: str) -> bool:
-        """Return True if a file exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
+        """Return True if the file ``name`` exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
         path = self.find(name)
         return bool(path) and os.path.getsize(path) > 0
 
     def count_lines(self, name: str) -> int:
-        """Return the number of newlines in a file, like ``wc -l``; 0 if the file is missing."""
+        """Return the number of newlines in the file ``name``, like ``wc -l``; 0 if the file is missing."""
         path = self.find(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
@@ -719,7 +719,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of the file ``name`` into ``.backup``; without one, the old file of the directory."""
+        """Copy the file ``name`` into ``.backup``: its current version, or else the old file of the directory."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -731,7 +731,7 @@ class Stage(DataFiles):
         self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
-        """Do not write the files that this job was about to write into ``.backup``."""
+        """Discard the files that this job was going to write into ``.backup``."""
         for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
             del self._new[name]
 
@@ -790,7 +790,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside_old_files(self) -> list[Rename]:
-        """Return the renames that move the old files that this job has not written into ``.backup``, and print them."""
+        """Return renames that move old files, which this job has not written, into ``.backup``. Print a line for each."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:

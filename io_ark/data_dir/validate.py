@@ -131,12 +131,13 @@ class Check(DataFiles):
         """
         if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
-        line_number, (a, b) = difference
+        line_number, (key_of_one, key_of_two) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
             self.say("differ, partial diff is:")
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
-        has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
+        is_missing_in_two = key_of_two is None or (key_of_one is not None and key_of_one < key_of_two)
+        has, lacks, key = (one, two, key_of_one) if is_missing_in_two else (two, one, key_of_two)
         add = "add the key"
         if lacks.field == 2:  # `lacks` is segments, whose second field is a recording.
             recording = decode_key(key or b"")

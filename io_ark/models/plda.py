@@ -164,7 +164,7 @@ class Plda:
         return Plda(mean, transform, psi)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the parameters with the names that DiariZen and pyannote.audio read from ``plda.npz``."""
+        """Return the parameters as "mu", "tr" and "psi", which DiariZen and pyannote.audio read from ``plda.npz``."""
         return {"mu": self.mean, "tr": self.transform, "psi": self.psi}
 
     def transform_vectors(

@@ -224,7 +224,7 @@ class TransitionModel:
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
-        """Return the forward pdf-class and the self-loop pdf-class of a transition-state, counted from 1."""
+        """Return the forward and the self-loop pdf-class of transition-state ``state``. States count from 1."""
         hmm_state = self._hmm_states[state - 1]
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 

@@ -144,7 +144,7 @@ class ContextDependency:
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
-        """Maps a number of bits to the arrays of the tree for values below ``2**bits``."""
+        """Cache that maps a number of bits to the arrays of the tree for values below ``2**bits``."""
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
