@@ -68,15 +68,15 @@ def show_features(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time in seconds', 'mel bin (center in Hz)')
     """
-    drawn: Axes = _prepare_axes(axes, title)
-    values, configured = _check_features(features), _get_frame_options(options)
+    target: Axes = _prepare_axes(axes, title)
+    values, frame_options = _check_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colors, _find_range(values) if limits is None else limits)
-    drawn.set_xlabel("frame" if configured is None else "time in seconds")
-    _label_columns(drawn, configured, values.shape[1])
+    image = _draw_image(target, values, frame_options, 1.0, colors, _find_range(values) if limits is None else limits)
+    target.set_xlabel("frame" if frame_options is None else "time in seconds")
+    _label_columns(target, frame_options, values.shape[1])
     if colorbar:
-        drawn.figure.colorbar(image, ax=drawn, label=_name_unit(configured))
-    return drawn
+        target.figure.colorbar(image, ax=target, label=_name_unit(frame_options))
+    return target
 
 
 def show_pitch(
@@ -114,7 +114,7 @@ def show_pitch(
     >>> axes.get_ylabel()
     'pitch in Hz'
     """
-    drawn: Axes = _prepare_axes(axes, title)
+    target: Axes = _prepare_axes(axes, title)
     values = _check_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
@@ -126,15 +126,15 @@ def show_pitch(
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(
-            drawn, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
+            target, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
         )
-    voiced = values[:, 0] >= UNVOICED
+    is_voiced = values[:, 0] >= UNVOICED
     color = "C0" if spectrogram is None else "white"
-    drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
-    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
-    drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
-    drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
-    return drawn
+    target.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
+    target.plot(times, np.where(is_voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
+    target.set_xlabel("frame" if pitch_options is None else "time in seconds")
+    target.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
+    return target
 
 
 def show_mel_banks(
@@ -163,21 +163,22 @@ def show_mel_banks(
     >>> axes.get_xlabel(), len(axes.lines)
     ('frequency in Hz', 20)
     """
-    drawn: Axes = _prepare_axes(axes, title)
-    configured = FbankOptions() if options is None else _get_frame_options(options)
-    if not isinstance(configured, MelFeatureOptions):
-        raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
+    target: Axes = _prepare_axes(axes, title)
+    frame_options = FbankOptions() if options is None else _get_frame_options(options)
+    if not isinstance(frame_options, MelFeatureOptions):
+        raise FeatureError(f"{type(frame_options).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
     for number, factor in enumerate(factors):
-        weights = compute_mel_banks(configured, factor).weights
-        frequencies = np.arange(len(weights)) * configured.sample_frequency / configured.padded_window_size
-        lines = drawn.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle="-" if not number else "--")
+        weights = compute_mel_banks(frame_options, factor).weights
+        frequencies = np.arange(len(weights)) * frame_options.sample_frequency / frame_options.padded_window_size
+        style = "--" if number else "-"
+        lines = target.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle=style)
         lines[0].set_label(f"VTLN factor {factor:g}" if len(factors) > 1 or factor != 1 else "weights")
     if len(factors) > 1:
-        drawn.legend(loc="upper right")
-    drawn.set_xlabel("frequency in Hz")
-    drawn.set_ylabel("weight")
-    return drawn
+        target.legend(loc="upper right")
+    target.set_xlabel("frequency in Hz")
+    target.set_ylabel("weight")
+    return target
 
 
 def compare(
@@ -222,8 +223,8 @@ def compare(
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
     limits = _find_range(np.concatenate((one, other)))
-    for drawn, values, name in zip(axes, (one, other), names, strict=False):
-        show_features(values, options, axes=drawn, title=name, limits=limits)
+    for target, values, name in zip(axes, (one, other), names, strict=False):
+        show_features(values, options, axes=target, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
         difference = np.where(one == other, 0.0, other.astype(np.float64) - one)
     size = np.abs(difference[np.isfinite(difference)])
@@ -235,17 +236,17 @@ def compare(
     show_features(
         difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
     )
-    for drawn in axes[:2]:
-        drawn.set_xlabel("")
+    for target in axes[:2]:
+        target.set_xlabel("")
     return axes
 
 
 def _prepare_axes(axes: Axes | None, title: str) -> Any:
     """Return the axes to draw into, the current axes if ``axes`` is None. If ``title`` is not empty, set the title."""
-    drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
+    target = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
-        drawn.set_title(title)
-    return drawn
+        target.set_title(title)
+    return target
 
 
 def _draw_image(
@@ -285,12 +286,12 @@ def _get_frame_options(options: Any) -> FrameOptions | None:
 
     Raise FeatureError if the options do not belong to a spectral feature.
     """
-    configured = getattr(options, "options", options)
-    if configured is not None and not isinstance(configured, FrameOptions):
+    frame_options = getattr(options, "options", options)
+    if frame_options is not None and not isinstance(frame_options, FrameOptions):
         raise FeatureError(
-            f"{type(configured).__name__} does not describe a spectral feature: pass options such as FbankOptions"
+            f"{type(frame_options).__name__} does not describe a spectral feature: pass options such as FbankOptions"
         )
-    return configured
+    return frame_options
 
 
 def _find_range(values: Floats) -> tuple[float, float]:

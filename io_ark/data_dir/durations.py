@@ -239,15 +239,15 @@ def get_utt2dur(
 
 
 def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
-    """Write the file ``name`` with the durations from :func:`read_sphere_durations`, and return True.
+    """Write the durations in headers of SPHERE files to the file ``name``, and return True; False if there are none.
 
-    Return False if there are none. The messages speak of a ``unit``, "utterance" or "recording".
+    The messages speak of a ``unit``, "utterance" or "recording".
     """
-    durations = read_sphere_durations(stage.find("wav.scp"))
-    if durations is None:
+    lines = read_sphere_durations(stage.find("wav.scp"))
+    if lines is None:
         say(f"could not get {unit} lengths from sphere-file headers, using wav-to-duration")
         return False
-    stage.write(name, durations)
+    stage.write(name, lines)
     say(f"successfully obtained {unit} lengths from sphere-file headers")
     return True
 
