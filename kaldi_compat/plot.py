@@ -215,23 +215,25 @@ def compare(
     'second - first: largest 0.5, mean 0.5'
     """
     pyplot = import_extra("matplotlib.pyplot", "Plots")
-    one, other = _check_features(first), _check_features(second)
-    if one.shape != other.shape:
+    values_1, values_2 = _check_features(first), _check_features(second)
+    if values_1.shape != values_2.shape:
         raise FeatureError(
-            f"cannot compare features of shapes {one.shape} and {other.shape}: pass arrays of the same shape"
+            f"cannot compare features of shapes {values_1.shape} and {values_2.shape}: pass arrays of the same shape"
         )
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
-    limits = _find_range(np.concatenate((one, other)))
-    for target, values, name in zip(axes, (one, other), names, strict=False):
+    limits = _find_range(np.concatenate((values_1, values_2)))
+    for target, values, name in zip(axes, (values_1, values_2), names, strict=False):
         show_features(values, options, axes=target, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
-        difference = np.where(one == other, 0.0, other.astype(np.float64) - one)
-    size = np.abs(difference[np.isfinite(difference)])
-    largest, mean = (float(size.max()), float(size.mean())) if size.size else (float("nan"), float("nan"))
-    not_finite = int(difference.size - size.size)
+        difference = np.where(values_1 == values_2, 0.0, values_2.astype(np.float64) - values_1)
+    distances = np.abs(difference[np.isfinite(difference)])
+    largest, mean = (
+        (float(distances.max()), float(distances.mean())) if distances.size else (float("nan"), float("nan"))
+    )
+    num_not_finite = int(difference.size - distances.size)
     title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
-        f", {not_finite} not finite" if not_finite else ""
+        f", {num_not_finite} not finite" if num_not_finite else ""
     )
     show_features(
         difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
@@ -282,10 +284,7 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
-    """Return the options of a spectral feature, or None without options. ``options`` may also be the feature's module.
-
-    Raise FeatureError if the options do not belong to a spectral feature.
-    """
+    """Return the options of a spectral feature, from options, its module or None. Raise FeatureError for other options."""
     frame_options = getattr(options, "options", options)
     if frame_options is not None and not isinstance(frame_options, FrameOptions):
         raise FeatureError(
@@ -311,9 +310,9 @@ def _compute_frame_times(count: int, options: Any) -> Floats:
 
 def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
     """Return the left and the right edge of an image of ``count`` frames, in seconds, or in frames without options."""
-    half = 0.5 if options is None else options.frame_shift / 2000
+    half_frame = 0.5 if options is None else options.frame_shift / 2000
     times = _compute_frame_times(count, options)
-    return float(times[0] - half), float(times[-1] + half)
+    return float(times[0] - half_frame), float(times[-1] + half_frame)
 
 
 def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -> None:

@@ -292,13 +292,13 @@ class Renaming:
         """
         for lines_before, chunk in number_chunks(chunks or read_chunks(path)):
             fields = get_column(chunk, number)
-            unknown = next((i for i, field in enumerate(fields) if field and field not in self.keys), None)
-            if unknown is not None:
-                yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown]), number, path)
-                warn(f"apply_map.pl: undefined key {decode_key(fields[unknown])}")
+            unknown_index = next((i for i, field in enumerate(fields) if field and field not in self.keys), None)
+            if unknown_index is not None:
+                yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown_index]), number, path)
+                warn(f"apply_map.pl: undefined key {decode_key(fields[unknown_index])}")
                 advice = f"is not in {self.listing}: add the name, or run fix_data_dir.sh first"
-                line = lines_before + unknown + 1
-                raise DataDirError(advice, path, line, fields[unknown], status=DIED, partly=True)
+                line = lines_before + unknown_index + 1
+                raise DataDirError(advice, path, line, fields[unknown_index], status=DIED, partly=True)
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
@@ -306,13 +306,13 @@ class Renaming:
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
-        renamed = []
+        renamed_lines = []
         for line in split_lines(chunk):
             fields = split_script_line(line) if path.endswith(".scp") else line.split()
             if len(fields) >= number:
                 fields[number - 1] = prefix + fields[number - 1] + suffix
-            renamed.append(b" ".join(fields) + b"\n")
-        return b"".join(renamed)
+            renamed_lines.append(b" ".join(fields) + b"\n")
+        return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
         """Yield chunks of lines with a new name and its old name. With a file ``utt2uniq``, its values replace old names."""
@@ -391,8 +391,8 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
-    chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing), *options.split()}
+    missing_names = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
+    chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing_names), *options.split()}
     if unknown := chosen.difference(flags):
         message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
         raise DataDirError(message, partly=True)

@@ -266,14 +266,14 @@ def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: s
 
 
 def measure_recordings(
-    src: DataFiles, names: set[bytes], entire: bool = False, errors: dict[bytes, ArkError] | None = None
+    src: DataFiles, names: set[bytes], counts_samples: bool = False, errors: dict[bytes, ArkError] | None = None
 ) -> dict[bytes, float]:
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
         src: the data directory.
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
-        entire: True to count samples instead of reading headers.
+        counts_samples: True to count samples instead of reading headers.
         errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.
 
     Raises:
@@ -281,15 +281,15 @@ def measure_recordings(
         ArkError: the audio cannot be read.
     """
     durations = read_durations(src, names)
-    if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
+    if (missing_names := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
-        endless = dict(find_endless_entries(path, missing))
+        endless = dict(find_endless_entries(path, missing_names))
         if errors is None and endless:
             raise next(iter(endless.values()))
-        codec: Any = _make_wave_info_codec(entire)  # Any, because load_scp declares only names of codecs.
+        codec: Any = _make_wave_info_codec(counts_samples)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
-        for name in sorted(missing):
+        for name in sorted(missing_names):
             if (key := decode_key(name)) not in recordings:
                 continue
             try:

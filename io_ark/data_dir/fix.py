@@ -153,9 +153,9 @@ class _Fix:
             return
         unique_lines = []
         for key, group in groupby(sort_lines([read_chunks(path)], get_sort_key), get_sort_key):
-            first, *repetitions = group
-            unique_lines.append(first)
-            if name != "spk2utt" and any(line.split() != first.split() for line in repetitions):
+            first_line, *repetitions = group
+            unique_lines.append(first_line)
+            if name != "spk2utt" and any(line.split() != first_line.split() for line in repetitions):
                 self.report_two_values(name, path, key)
         self.stage.write(name, unique_lines)
         if not have_same_bytes(self.stage.find(os.path.join(BACKUP, name)), self.stage.find(name)):
@@ -242,21 +242,21 @@ class _Fix:
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
-                listed = read_id_list(self.stage.find(name))
-                common = [speaker for speaker in speakers if speaker in listed]
-                if len(common) != len(speakers):
-                    text = f"filtered speakers from {len(speakers)} to {len(common)} lines"
-                    self.say(f"{text} based on filter {self.folder}/{name}.")
-                    if not common:
+                listed_speakers = read_id_list(self.stage.find(name))
+                common_speakers = [speaker for speaker in speakers if speaker in listed_speakers]
+                if len(common_speakers) != len(speakers):
+                    counts = f"filtered speakers from {len(speakers)} to {len(common_speakers)} lines"
+                    self.say(f"{counts} based on filter {self.folder}/{name}.")
+                    if not common_speakers:
                         self.emptying_file, self.was_empty = name, not self.stage.has_lines(name)
-                speakers = common
-        known = set(speakers)
-        self.filter_file(known, "spk2utt", "speakers")
+                speakers = common_speakers
+        remaining_speakers = set(speakers)
+        self.filter_file(remaining_speakers, "spk2utt", "speakers")
         refuse = make_refusal("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find("spk2utt")), refuse))
         for name in ("cmvn.scp", "spk2gender", *self.speaker_files):
             if self.stage.find(name):
-                self.filter_file(known, name, "speakers")
+                self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
         """Keep the utterances that all existing files by utterance have. The files utt2uniq and vad.scp do not matter.
@@ -290,11 +290,11 @@ class _Fix:
             f"all {count} utterances." if len(utterances) == count else f"{len(utterances)} utterances out of {count}"
         )
         self.say.write(f"fix_data_dir.sh: kept {summary}")
-        known = set(utterances)
+        remaining = set(utterances)
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
             if stage.find(name):
                 stage.back_up(name)
-                self.filter_file(known, name)
+                self.filter_file(remaining, name)
 
     def check_ends(self, name: str) -> None:
         """Raise DataDirError if the file ``name`` has a value of 0 or less for a segment that ends at -1, as Kaldi writes."""
@@ -318,12 +318,12 @@ class _Fix:
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
-            for line_number, (before, value) in enumerate(
+            for line_number, (value_before, value) in enumerate(
                 zip([previous, *values], values, strict=False), lines_before + 1
             ):
-                if value < before:
-                    for text in message.split("\n"):
-                        self.say.write(text)
+                if value < value_before:
+                    for line_of_message in message.split("\n"):
+                        self.say.write(line_of_message)
                     line = next(islice(read_lines(path), line_number - 1, None))
                     key, advice = get_field(line), "rename the utterance or its speaker"
                     if name == "utt2spk":

@@ -78,8 +78,8 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     def raise_error(number: int, line: bytes | None = None) -> None:
         ending = ":"
         if line is not None:
-            shown = line.decode("utf-8", "backslashreplace").strip()
-            ending = f": {shown!r};" if shown else ": the line is blank;"
+            shown_line = line.decode("utf-8", "backslashreplace").strip()
+            ending = f": {shown_line!r};" if shown_line else ": the line is blank;"
         message = f"{text}{ending} correct this line"
         raise DataDirError(message, get_source_name(file), number, status=status, partly=True)
 
@@ -475,17 +475,17 @@ def find_text_problem(file: str) -> tuple[str, int, bytes]:
         is_ascii = chunk.isascii()
         if not is_ascii:
             try:
-                text = chunk.decode()
+                decoded_chunk = chunk.decode()
             except UnicodeDecodeError:
                 return "", 0, b""
         if problem is None and (
-            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not is_ascii and _ODD_SPACES.search(text))
+            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not is_ascii and _ODD_SPACES.search(decoded_chunk))
         ):
             for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
                 if not line.endswith(b"\n"):
                     break
-                odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
-                fault = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
+                spaces = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
+                fault = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if spaces else ""
                 if fault:
                     key = b"".join(line.split()[:1])
                     problem = f"The line for utterance {key.decode()} contains {fault}", line_number, key

@@ -70,9 +70,9 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     Raises:
         DataDirError: no program can read a file that a line names.
     """
-    end = b" -t wav - speed %b |\n" % factor
+    ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
-        if changed_chunk := add_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
+        if changed_chunk := add_commands(chunk, b" | sox -t wav -" + ending, b" sox -t wav ", ending):
             yield changed_chunk
             continue
         changed_lines = []
@@ -85,7 +85,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         yield b"".join(changed_lines)
 
 
-def add_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
+def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
     Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
@@ -94,8 +94,8 @@ def add_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> byt
     Args:
         chunk: lines of wav.scp.
         piped: replacement of the final " |" and newline of a line with a command.
-        before: bytes before the name of a file, including the space after the key.
-        after: bytes after the name of a file, including the newline.
+        before_file: bytes before the name of a file, including the space after the key.
+        after_file: bytes after the name of a file, including the newline.
     """
     line_count = chunk.count(b"\n")
     if chunk.count(b" |\n") == line_count:
@@ -104,7 +104,7 @@ def add_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> byt
         return b""
     if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
         return b""
-    return chunk.replace(b" ", before).replace(b"\n", after)
+    return chunk.replace(b" ", before_file).replace(b"\n", after_file)
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
@@ -482,18 +482,18 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
     program = quote_name(os.fsencode(sox))
-    end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
+    ending = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
         """Return line ``number`` of wav.scp with a command that resamples the recording."""
         if name.endswith(b"|"):
-            return line.strip() + end[2:]  # The command has a pipe, so omit the pipe of `end`.
+            return line.strip() + ending[2:]  # The command has a pipe, so omit the pipe of `ending`.
         audio = parse_audio_entry(name)
         if audio.command:
-            return b"%b %b%b" % (key, audio.command, end[2:])
+            return b"%b %b%b" % (key, audio.command, ending[2:])
         if not audio.is_wav:
             return b"%b %b %b -c 1 -b 16 -t wav - rate %b |\n" % (key, program, audio.file, frequency.encode())
-        return b"%b cat %b%b" % (key, audio.file, end)
+        return b"%b cat %b%b" % (key, audio.file, ending)
 
     with Stage(folder, say) as stage:
         if stage.find("feats.scp"):
@@ -501,7 +501,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
                 if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        resample_chunk = functools.partial(add_commands, piped=end, before=b" cat ", after=end)
+        resample_chunk = functools.partial(add_commands, piped=ending, before_file=b" cat ", after_file=ending)
         lines = change_recordings(f"{folder}/wav.scp", resample_line, resample_chunk, may_end_blank=True)
         stage.write("wav.scp", lines)
     return 0

@@ -172,16 +172,14 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         raise DataDirError(f"missing config '{path}'") from None
     except OSError as error:
         raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
-    words = []
+    words_of_lines = []
     for line_number, line in lines:
         try:
-            words.append((line_number, shlex.split(line, comments=True)))
+            words_of_lines.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
             message = "should be name=value, with paired quotes: correct the line"
             raise DataDirError(message, path, line_number) from None
-    rows = [
-        (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
-    ]
+    rows = [(line_number, *word.partition("=")) for line_number, words in words_of_lines for word in words]
     for line_number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
             raise DataDirError("should be name=value: correct the line", path, line_number)
@@ -351,16 +349,16 @@ def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ArkError, OSError, MemoryError) as error:
-        text = error.message if isinstance(error, DataDirError) and not error.file else str(error)
+        message = error.message if isinstance(error, DataDirError) and not error.file else str(error)
         if isinstance(error, OSError) and not isinstance(error, ArkError) and error.strerror:
-            text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         try:
             sys.stdout.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        if text:
-            lead = "" if text.startswith(("Usage:", say.name)) else f"{name or say.name}: "
-            sys.stderr.buffer.write(f"{lead}{text}\n".encode("utf-8", "surrogateescape"))
+        if message:
+            lead = "" if message.startswith(("Usage:", say.name)) else f"{name or say.name}: "
+            sys.stderr.buffer.write(f"{lead}{message}\n".encode("utf-8", "surrogateescape"))
             sys.stderr.flush()
         return error.status if isinstance(error, DataDirError) else 1
 
@@ -390,12 +388,12 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
     and the path of Python may be too long for a ``#!`` line. To Python, the lines for the shell are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
-    instead = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
-    head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
+    reaction = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
+    head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {reaction}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
-    text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
-    text += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
-    return os.fsencode(text)
+    program = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
+    program += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
+    return os.fsencode(program)
 
 
 def install(folder: str, *, force: bool = False) -> list[str]:

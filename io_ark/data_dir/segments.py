@@ -84,8 +84,8 @@ class Segment:
             self._raise_range_error(
                 f"has channel {channel}, but the last channel of the recording is {channels - 1}: correct the fifth field"
             )
-        first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
-        return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
+        first_sample, end_sample = (int(time * float(rate) + 0.5) for time in (self.start, end))
+        return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first_sample:end_sample])
 
     def _raise_range_error(self, problem: str) -> None:
         """Raise RangeError with the times of the segment, followed by ``problem``."""

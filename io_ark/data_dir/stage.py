@@ -85,9 +85,9 @@ class DataDirError(ArkError):
     def __init__(
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **attributes: int
     ) -> None:
-        text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
+        key_text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         file = _TEMPORARY.sub(lambda match: _unescape_name(match[1]), file)
-        super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
+        super().__init__(message, file=f"{file}:{line}" if line else file, key=key_text)
         self.line = line
         self.__dict__.update(attributes)
 
@@ -509,10 +509,10 @@ def make_directory(folder: str) -> list[str]:
     Raise DataDirError if the directory cannot be created.
     """
     _refuse_url(folder)
-    missing: list[str] = []
+    missing_folders: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):
-        missing.append(path)
+        missing_folders.append(path)
         path = os.path.dirname(path)
     try:
         os.makedirs(folder, exist_ok=True)
@@ -520,7 +520,7 @@ def make_directory(folder: str) -> list[str]:
         raise DataDirError("is not a directory: choose another name, or move it away", folder) from None
     except OSError as error:
         raise _make_unchanged_error(error, folder) from None
-    return missing
+    return missing_folders
 
 
 def remove_empty_folders(folders: Iterable[str]) -> None:
@@ -550,7 +550,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         DataDirError: a directory exists and has other files.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
-    missing: list[str] = []
+    new_folders: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
         with lock_directories(parent):  # Keep this lock short, because other jobs may need the parent.
@@ -562,14 +562,14 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
-        missing += itertools.chain.from_iterable(map(make_directory, other_folders))
+        new_folders += itertools.chain.from_iterable(map(make_directory, other_folders))
         with lock_directories(*folders, *other_folders):
             if not is_locked_here(*folders, *other_folders):
                 continue  # Another job removed the directories before they were locked, so make them again.
             try:
                 yield
             finally:
-                remove_empty_folders(missing)
+                remove_empty_folders(new_folders)
                 for folder in filter(os.path.isdir, folders):
                     names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
                     apply_renames(folder, [(name, "") for name in names])
@@ -603,8 +603,8 @@ class Stage(DataFiles):
         self._new: dict[str, str | None] = {}  # Maps changed files to temporary files, or to None to remove the file.
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []
-        changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock_all = functools.partial(lock_directories, *changed, read=read)
+        changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
+        self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
         """Create and lock the directory, and refuse data files that start with a byte-order mark."""
@@ -795,8 +795,8 @@ class Stage(DataFiles):
         for name in list_known_files(self.folder):
             if name not in self._new:
                 is_in_source = any(DataFiles(source).find(name) for source in self._sources)
-                missing = f"but not in src {' '.join(self._sources)}."
-                reason = "but is not written by this job." if is_in_source else missing
+                not_in_source = f"but not in src {' '.join(self._sources)}."
+                reason = "but is not written by this job." if is_in_source else not_in_source
                 self._say(f"file {name} exists in dest {self.folder} {reason}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
                 check_replaceable(self.folder, backup := os.path.join(BACKUP, name))

@@ -124,20 +124,24 @@ class Check(DataFiles):
                 f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
 
-    def compare_keys(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
+    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys. If not, print Kaldi's message, and raise DataDirError.
 
         With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
-        if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
+        if expected.keys == actual.keys or not (
+            difference := find_first_difference(iter(expected.keys), iter(actual.keys))
+        ):
             return
-        line_number, (key_of_one, key_of_two) = difference
+        line_number, (expected_key, actual_key) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
             self.say("differ, partial diff is:")
-            self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
-        is_missing_in_two = key_of_two is None or (key_of_one is not None and key_of_one < key_of_two)
-        has, lacks, key = (one, two, key_of_one) if is_missing_in_two else (two, one, key_of_two)
+            self.say.write(
+                f"[Lengths are {expected.file}={expected.line_count} versus {actual.file}={actual.line_count}]"
+            )
+        is_expected_missing = actual_key is None or (expected_key is not None and expected_key < actual_key)
+        has, lacks, key = (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
         add = "add the key"
         if lacks.field == 2:  # `lacks` is segments, whose second field is a recording.
             recording = decode_key(key or b"")
@@ -450,10 +454,10 @@ def check_recordings(check: Check) -> None:
     check.check_sorted("wav.scp")
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
-            text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fail(text, "starts a path with ~: write the full path", path, key=get_field(match[0]))
+            message = "Please do not use tilde (~) in your wav.scp."
+            raise say.fail(message, "starts a path with ~: write the full path", path, key=get_field(match[0]))
     utterances, segments = check.read_keys("utt2spk"), check.find("segments")
-    text = "utterance lists extracted from utt2spk and wav.scp"
+    message = "utterance lists extracted from utt2spk and wav.scp"
     if segments:
         check.check_sorted("segments")
         check.check_values("segments")
@@ -466,8 +470,8 @@ def check_recordings(check: Check) -> None:
                 f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
                 short=True,
             )
-        text = "recording-ids extracted from segments and wav.scp"
-    check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), text)
+        message = "recording-ids extracted from segments and wav.scp"
+    check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"
     if check.find(name):
         check.check_sorted(name)

@@ -162,13 +162,13 @@ class AlignmentConverter:
         is_short = np.zeros(len(segments.counts), bool)
         if self.subsampling == 1 and self.old.topology == self.new.topology:
             return segments.lengths, is_short
-        first = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
-        ends = segments.bounds - segments.bounds[np.append(first[segments.owners], 0)] + shift
+        first_phones = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
+        ends = segments.bounds - segments.bounds[np.append(first_phones[segments.owners], 0)] + shift
         lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
         distinct, indices = np.unique(phones, return_inverse=True)
         minimum = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[indices]
         for alignment in np.unique(segments.owners[lengths < minimum]).tolist():
-            part = slice(first[alignment], first[alignment] + segments.counts[alignment])
+            part = slice(first_phones[alignment], first_phones[alignment] + segments.counts[alignment])
             balanced = _balance_lengths(lengths[part].tolist(), minimum[part].tolist())
             if balanced is None:
                 is_short[alignment] = True
@@ -190,8 +190,8 @@ class AlignmentConverter:
         states = self.old.tuples[frames.states[old_frames] - 1, 1]
         transitions = self.old.maps.place[frames.ids[old_frames]]
         if not keeps_path.all():
-            changed = np.flatnonzero(~keeps_path).tolist()
-            paths = [step for i in changed for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
+            changed_phones = np.flatnonzero(~keeps_path).tolist()
+            paths = [step for i in changed_phones for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
             steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, transitions, np.array(paths, np.int32)
             states, transitions = steps.T
@@ -307,8 +307,8 @@ def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices])
     if len(versions) == 1:
         return versions[0]
     owners = [np.repeat(np.arange(len(counts)), counts) for counts in sizes]
-    frames = [np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) for counts in sizes]
-    order = np.lexsort((np.concatenate(frames), np.concatenate(owners)))
+    frame_numbers = [np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) for counts in sizes]
+    order = np.lexsort((np.concatenate(frame_numbers), np.concatenate(owners)))
     interleaved: Integers = np.concatenate(versions)[order]
     return interleaved
 
@@ -332,8 +332,8 @@ def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, cho
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
     runs = np.flatnonzero(begins)
     is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
-    first, last = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
-    ids[first], ids[last] = ids[last], ids[first]
+    first_frames, last_frames = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
+    ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 
 class _RandomPaths:

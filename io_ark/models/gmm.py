@@ -207,15 +207,15 @@ class AmDiagGmmCodec(Codec[AmDiagGmm]):
     _gmm = DiagGmmCodec()
 
     def read_body(self, source: Source, binary: bool) -> AmDiagGmm:
-        at = source.tell()
+        start = source.tell()
         expect_token(source, binary, b"<DIMENSION>")
         dim = read_int32(source, binary)
         expect_token(source, binary, b"<NUMPDFS>")
         count = read_size(source, binary, "the number of pdfs")
         densities = tuple([self._gmm.read_body(source, binary) for _ in range(count)])
-        gmms = locate_errors(source, at, lambda: AmDiagGmm(densities))
+        gmms = locate_errors(source, start, lambda: AmDiagGmm(densities))
         if gmms.dim != dim:
-            source.fail(f"the mixtures have dimension {gmms.dim}, but the header has {dim}: the file is damaged", at)
+            source.fail(f"the mixtures have dimension {gmms.dim}, but the header has {dim}: the file is damaged", start)
         return gmms
 
     def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:
