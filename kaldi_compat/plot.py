@@ -227,11 +227,9 @@ def compare(
         show_features(values, options, axes=target, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
         difference = np.where(values_1 == values_2, 0.0, values_2.astype(np.float64) - values_1)
-    distances = np.abs(difference[np.isfinite(difference)])
-    largest, mean = (
-        (float(distances.max()), float(distances.mean())) if distances.size else (float("nan"), float("nan"))
-    )
-    num_not_finite = int(difference.size - distances.size)
+    errors = np.abs(difference[np.isfinite(difference)])
+    largest, mean = (float(errors.max()), float(errors.mean())) if errors.size else (float("nan"), float("nan"))
+    num_not_finite = int(difference.size - errors.size)
     title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
         f", {num_not_finite} not finite" if num_not_finite else ""
     )
@@ -284,7 +282,7 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
-    """Return the options of a spectral feature, from options, its module or None. Raise FeatureError for other options."""
+    """Return the options of a spectral feature or its module, or None. Raise FeatureError for other options."""
     frame_options = getattr(options, "options", options)
     if frame_options is not None and not isinstance(frame_options, FrameOptions):
         raise FeatureError(
