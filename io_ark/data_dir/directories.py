@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
 from io_ark.data_dir.durations import count_feature_frames, generate_segments, get_utt2dur
-from io_ark.data_dir.fix import fix, fix_stage, write_filtered
+from io_ark.data_dir.fix import fix_directory, fix_stage, write_filtered
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
     get_column,
@@ -28,7 +28,7 @@ from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positi
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
 from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, refuse_target, set_status, warn
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.validate import validate_directory
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
 COMBINED_FILES = (
@@ -60,7 +60,7 @@ def write_spk2utt(stage: Stage) -> None:
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse_line))
 
 
-def subset(
+def subset_directory(
     say: Printer,
     source: str,
     *arguments: str,
@@ -188,7 +188,7 @@ def _spread_utterances(fields: list[bytes], size: int) -> bytes:
     return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])  # As in Kaldi, a space ends the line.
 
 
-def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
+def combine_directories(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
     Files that a source lacks are left out, but utt2uniq and segments are generated for sources that lack them if another
@@ -237,7 +237,7 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
         if not skip_fix and not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
     # The recipe's script for images can only fix a directory that is in place.
-    return min(1, fix(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
+    return min(1, fix_directory(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
@@ -322,7 +322,7 @@ class Renaming:
             yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
 
 
-def copy(
+def copy_directory(
     say: Printer,
     source: str,
     target: str,
@@ -385,7 +385,7 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
     feats.scp, text and the ``optional_files`` may be missing if the source lacks them. ``options`` has further options of
     validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
     """
-    parameters = inspect.signature(validate).parameters.values()
+    parameters = inspect.signature(validate_directory).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
         for parameter in parameters
@@ -397,7 +397,7 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
         message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
-    return validate(say, target, **{name: flag in chosen for flag, name in flags.items()})
+    return validate_directory(say, target, **{name: flag in chosen for flag, name in flags.items()})
 
 
 def divide_speakers(
@@ -563,5 +563,5 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
                     raise
             stage.discard_backup()
     if has_images:  # The recipe's script for images can only fix a directory that is in place.
-        fix(say.with_name("utils/fix_data_dir.sh"), target)
+        fix_directory(say.with_name("utils/fix_data_dir.sh"), target)
     return 0

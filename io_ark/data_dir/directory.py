@@ -13,12 +13,12 @@ from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
 from io_ark.data_dir.awk_numbers import get_numbers, parse_number
-from io_ark.data_dir.fix import fix, fix_stage
+from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
 from io_ark.data_dir.segment_times import compute_segment_durations, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.data_dir.split import split
+from io_ark.data_dir.split import split_directory
 from io_ark.data_dir.stage import (
     SORTED_FILES,
     DataDirError,
@@ -29,7 +29,7 @@ from io_ark.data_dir.stage import (
     refuse_half_changed,
     refuse_target,
 )
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.validate import validate_directory
 from io_ark.errors import MissingFileError
 from io_ark.specifier import FileName
 from io_ark.text import format_html_table
@@ -263,7 +263,7 @@ class DataDir(os.PathLike[str]):
             DataDirError: the directory is not valid. The error names the file, the line and the key of the first fault.
         """
         no_text = not (text or "text" in self)
-        validate(
+        validate_directory(
             self._say("validate"),
             self.path,
             no_feats=not feats,
@@ -289,7 +289,7 @@ class DataDir(os.PathLike[str]):
         Raises:
             DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
         """
-        fix(
+        fix_directory(
             self._say("fix"),
             self.path,
             utt_extra_files=" ".join(utt_files),
@@ -338,7 +338,7 @@ class DataDir(os.PathLike[str]):
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
         count = [] if number is None else [str(number)]
-        directories.subset(self._say("subset"), self.path, *count, os.fspath(target), **options)
+        directories.subset_directory(self._say("subset"), self.path, *count, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
@@ -366,7 +366,7 @@ class DataDir(os.PathLike[str]):
         Returns:
             The parts, from the first to the last.
         """
-        split(self._say("split"), self.path, str(parts), per_utt=per_utt)
+        split_directory(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
         return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
 
@@ -380,7 +380,7 @@ class DataDir(os.PathLike[str]):
             utt_prefix, utt_suffix: strings that are added to the names of utterances.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
         """
-        directories.copy(
+        directories.copy_directory(
             self._say("copy"),
             self.path,
             os.fspath(target),
@@ -407,7 +407,9 @@ class DataDir(os.PathLike[str]):
         """
         names = [os.fspath(source) for source in sources]
         say = Printer("combine", logger.info, as_script=False)
-        directories.combine(say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix)
+        directories.combine_directories(
+            say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix
+        )
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
@@ -455,7 +457,7 @@ class DataDir(os.PathLike[str]):
         Args:
             frequency: new sampling rate in Hz.
         """
-        perturb.resample(self._say("resample"), str(frequency), self.path)
+        perturb.resample_directory(self._say("resample"), str(frequency), self.path)
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:

@@ -18,7 +18,7 @@ from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
-from io_ark.data_dir.split import split
+from io_ark.data_dir.split import split_directory
 from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, lock_directories
 from io_ark.errors import ArkError
 from io_ark.specifier import FileName, Rspecifier
@@ -145,7 +145,7 @@ def compute_file_in_parts(
     Raises:
         DataDirError: the directory cannot be divided, or a file cannot be computed.
     """
-    split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
+    split_directory(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
         write_durations(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))

@@ -46,7 +46,7 @@ _ORDERS = {
 }
 
 
-def fix(
+def fix_directory(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
     """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
@@ -90,7 +90,7 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 class _Fix:
     """Carries out the steps of ``fix_data_dir.sh`` on the files of a stage.
 
-    For ``utterance_files``, ``speaker_files`` and ``strip_cr``, see the arguments of :func:`fix`.
+    For ``utterance_files``, ``speaker_files`` and ``strip_cr``, see the arguments of :func:`fix_directory`.
     """
 
     def __init__(

@@ -56,10 +56,7 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def report_open_errors(message: str) -> Iterator[None]:
-    """Within this context, raise DataDirError for a file that cannot be opened, in the form of Perl.
-
-    The error has the text ``message``, followed by the reason, and Perl's exit status.
-    """
+    """Within this context, raise DataDirError like Perl, "message: reason", for a file that cannot be opened."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:

@@ -13,14 +13,14 @@ from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry,
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
-    combine,
-    copy,
+    combine_directories,
+    copy_directory,
     map_utterances_to_themselves,
     refuse_same,
     write_spk2utt,
 )
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
-from io_ark.data_dir.fix import fix, fix_stage
+from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.line_order import sort_lines
@@ -37,7 +37,7 @@ from io_ark.data_dir.stage import (
     refuse_target,
     set_status,
 )
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.validate import validate_directory
 from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
@@ -233,7 +233,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
             stage.write(name, scale_durations(renaming.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
-    return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+    return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
 
 
 def perturb_speed_3way(
@@ -267,7 +267,7 @@ def perturb_speed_3way(
         _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
-        return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+        return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
         error.status = 1  # Kaldi's script exits with 1 for every status of validate_data_dir.sh.
@@ -281,7 +281,7 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
     """
     source = src.folder
     with set_status(1):
-        fix(say.with_name("utils/fix_data_dir.sh"), source)
+        fix_directory(say.with_name("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
@@ -294,7 +294,9 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
     unchanged = "".join(folders[2:]) or source
     if unchanged != source:
         try:
-            copy(say.with_name("utils/copy_data_dir.sh"), source, unchanged, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+            copy_directory(
+                say.with_name("utils/copy_data_dir.sh"), source, unchanged, spk_prefix="sp1.0-", utt_prefix="sp1.0-"
+            )
         except DataDirError:  # The copy may be invalid, since fix_data_dir.sh has not fixed it yet.
             if not os.path.isfile(f"{unchanged}/utt2spk"):
                 raise
@@ -303,7 +305,7 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
     say_combine = say.with_name("utils/data/combine_data.sh")
     say_combine.write(f"{say_combine.name} {' '.join([target, unchanged, *folders[:2]])}")
-    combine(say_combine, target, unchanged, *folders[:2])
+    combine_directories(say_combine, target, unchanged, *folders[:2])
 
 
 def perturb_volume(
@@ -463,7 +465,7 @@ def _has_volume(path: str) -> bool:
     return False
 
 
-def resample(say: Printer, frequency: str, folder: str) -> int:
+def resample_directory(say: Printer, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return exit status 0.
 
     Args:

@@ -68,7 +68,7 @@ class KaldiScript:
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
         """Return the minimum and the maximum number of arguments for these values of options."""
-        if self.target == "directories.subset":  # A list replaces the number of utterances.
+        if self.target == "directories.subset_directory":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
         if any(item.kind is item.VAR_POSITIONAL for item in self.parameters):
@@ -77,16 +77,16 @@ class KaldiScript:
 
 
 SCRIPTS = {
-    "validate_data_dir.sh": KaldiScript("validate.validate", Style.FLAGS, "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", "validate"),
-    "fix_data_dir.sh": KaldiScript("fix.fix", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
-    "subset_data_dir.sh": KaldiScript("directories.subset", Style.ONE_OPTION, "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>", "subset"),
-    "split_data.sh": KaldiScript("split.split", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
-    "combine_data.sh": KaldiScript("directories.combine", Style.SHELL_OPTIONS, "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", "combine"),
-    "copy_data_dir.sh": KaldiScript("directories.copy", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
+    "validate_data_dir.sh": KaldiScript("validate.validate_directory", Style.FLAGS, "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", "validate"),
+    "fix_data_dir.sh": KaldiScript("fix.fix_directory", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
+    "subset_data_dir.sh": KaldiScript("directories.subset_directory", Style.ONE_OPTION, "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>", "subset"),
+    "split_data.sh": KaldiScript("split.split_directory", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
+    "combine_data.sh": KaldiScript("directories.combine_directories", Style.SHELL_OPTIONS, "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", "combine"),
+    "copy_data_dir.sh": KaldiScript("directories.copy_directory", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
     "perturb_data_dir_speed.sh": KaldiScript("perturb.perturb_speed", Style.SHELL_OPTIONS, "[options] <warping-factor> <srcdir> <destdir>", "perturb-speed"),
     "perturb_data_dir_speed_3way.sh": KaldiScript("perturb.perturb_speed_3way", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "perturb-speed-3way"),
     "perturb_data_dir_volume.sh": KaldiScript("perturb.perturb_volume", Style.SHELL_OPTIONS, "[options] <data-dir>", "perturb-volume"),
-    "resample_data_dir.sh": KaldiScript("perturb.resample", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
+    "resample_data_dir.sh": KaldiScript("perturb.resample_directory", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
     "utt2spk_to_spk2utt.pl": KaldiScript("lists.utt2spk_to_spk2utt", Style.OWN, "[utt2spk] > spk2utt"),
     "spk2utt_to_utt2spk.pl": KaldiScript("lists.spk2utt_to_utt2spk", Style.OWN, "[spk2utt] > utt2spk"),
     "filter_scp.pl": KaldiScript("lists.filter_scp", Style.OWN, "[--exclude] [-f <field>] id_list [in.scp] > out.scp", "filter"),

@@ -17,7 +17,7 @@ FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
-def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
+def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
 
     Args:

@@ -267,7 +267,7 @@ reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly for
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
-def validate(
+def validate_directory(
     say: Printer,
     folder: str,
     *,

@@ -403,7 +403,7 @@ def test_features_of_resampled_audio_are_moved_away(
     for name in ("utt2spk", "feats.scp", "cmvn.scp", "vad.scp", "utt2dur"):
         (tmp_path / name).write_text("a 1\n")
     (tmp_path / "wav.scp").write_text("a a.wav\n")
-    assert perturb.resample(Printer("x"), "8k", str(tmp_path)) == 0
+    assert perturb.resample_directory(Printer("x"), "8k", str(tmp_path)) == 0
     assert sorted(os.listdir(tmp_path / ".backup")) == ["cmvn.scp", "feats.scp"]
     assert (tmp_path / "vad.scp").exists() and not (tmp_path / "feats.scp").exists()
     assert (tmp_path / "wav.scp").read_text() == "a cat a.wav | /sox -t wav - -c 1 -b 16 -t wav - rate 8k |\n"

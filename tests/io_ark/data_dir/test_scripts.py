@@ -592,7 +592,7 @@ def test_lines_before_an_unknown_utterance_are_renamed(tmp_path: Path, as_script
     (data / "utt2lang").write_text("u0000 x\nu0001 y\nu9 z\nu0002 x\n")
     say = Printer("copy_data_dir.sh", as_script=as_script)
     with pytest.raises(DataDirError, match=r"data/utt2lang:3: u9: is not in .*data/utt2spk: add the name") as error:
-        directories.copy(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
+        directories.copy_directory(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
     assert error.value.status == 255
     assert (tmp_path / "out").exists() == as_script
     assert not as_script or (tmp_path / "out/utt2lang").read_text() == "a-u0000 x\na-u0001 y\n"
