@@ -270,7 +270,7 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
-    """Convert features to an array (frames, dim). Raise FeatureError for an empty array or another number of axes."""
+    """Convert features to an array (frames, dim). Raise FeatureError if they are empty or not a matrix."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)

@@ -72,7 +72,7 @@ def subset_directory(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances of another (Kaldi: subset_data_dir.sh), and return the exit status 0.
+    """Make a directory with some of the utterances of ``source`` (Kaldi: subset_data_dir.sh). Return the exit status 0.
 
     By default, the chosen utterances are evenly spread. Python code may pass sets of names instead of the paths of lists.
 
@@ -414,8 +414,8 @@ def divide_speakers(
     Args:
         say: prints Kaldi's messages.
         source, target: paths of the directory and of the copy.
-        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less is no limit.
-        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less is no limit.
+        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
+        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less means no limit.
         respect_speaker_info: keep the utterances of different speakers apart. If false, all utterances are divided as utterances of one speaker.
 
     Returns:
@@ -482,7 +482,7 @@ def _divide_speaker(
 ) -> list[bytes]:
     """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers.
 
-    A new speaker has at most ``max_count`` utterances (0 or less is no limit). If ``durations`` is not None, the utterances
+    A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the utterances
     of a new speaker last at most ``max_seconds`` in total, except for a single longer utterance.
     """
     groups: list[list[bytes]] = []

@@ -413,7 +413,7 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory with the audio at another speed by sox commands (Kaldi: perturb_data_dir_speed.sh).
+        """Make a directory with the audio at a different speed by sox commands (Kaldi: perturb_data_dir_speed.sh).
 
         Args:
             target: path of the new directory.

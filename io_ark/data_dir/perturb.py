@@ -144,7 +144,7 @@ def _find_sox(say: Printer, message: str) -> str:
 def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the files of a directory at another speed, except spk2utt and durations, as chunks of content by name.
+    """Return the files of a directory at a different speed, except spk2utt and durations, as chunks of content by name.
 
     ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
     """
@@ -198,7 +198,7 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory with the audio at another speed (Kaldi: perturb_data_dir_speed.sh), and return the exit status.
+    """Make a directory with the audio at a different speed (Kaldi: perturb_data_dir_speed.sh), and return the exit status.
 
     Args:
         say: prints Kaldi's messages.

@@ -330,7 +330,7 @@ def raise_ended_at_signals() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Run a script with ``run``, and return the exit status. An error is printed as a line that begins with ``name``."""
+    """Run a script with ``run``, and return the exit status. An error is printed as a line that begins with ``name`` (default: ``say.name``)."""
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:

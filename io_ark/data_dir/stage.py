@@ -524,7 +524,7 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty_folders(folders: Iterable[str]) -> None:
-    """Remove those of the folders that are empty, one after another. All other folders stay."""
+    """Remove each folder that is empty, in the order of ``folders``. All other folders stay."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)

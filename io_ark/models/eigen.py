@@ -23,7 +23,7 @@ TINY = float(np.finfo(np.float64).tiny)  # Smallest normal float64, which preven
 def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
     """Return the eigenvalues of a symmetric matrix in descending order of their absolute values, and its eigenvectors.
 
-    LAPACK, which NumPy calls, chooses different signs of the eigenvectors than Kaldi. This function uses Kaldi's
+    The eigenvectors of LAPACK, which NumPy calls, may have signs that differ from Kaldi's. This function uses Kaldi's
     algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:

@@ -81,7 +81,7 @@ class TransitionModel:
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
         probabilities = [probability for state in hmm_states for _, probability in state.transitions]
-        log_probs = np.log(np.array([1.0, *probabilities], np.float32))
+        log_probs = np.log(np.array([1.0, *probabilities], np.float32))  # Index 0 is unused.
         model = cls(topology, states, log_probs)
         model.check()
         return model

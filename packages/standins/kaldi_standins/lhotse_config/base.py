@@ -26,7 +26,7 @@ class LhotseOptions(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
-        """Return the configuration with the options in ``data``, a dictionary such as that of :meth:`to_dict`."""
+        """Return the configuration with the options in ``data``, such as the result of :meth:`to_dict`."""
         return cls(**data)
 
     def to_our_options(self) -> Any:
