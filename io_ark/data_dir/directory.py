@@ -201,7 +201,7 @@ class DataDir(os.PathLike[str]):
         return Printer(name, logger.info, as_script=False)
 
     def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
-        """Map the keys of the file ``name`` to its numbers. If the file is missing, ``make_file`` writes it first."""
+        """Map the keys of the file ``name`` to its numbers. If the file is missing, ``make_file`` writes it."""
         make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}

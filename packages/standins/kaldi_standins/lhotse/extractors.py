@@ -182,7 +182,7 @@ class LogEnergies:
     def mix(
         cls, features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the features (frames, dim) of a mixture of two utterances.
+        """Return the features (frames, dim) of a mixture of two utterances, with energies of at least ``floor``.
 
         ``features_a`` and ``features_b`` (frames, dim) are the features of the utterances. The energy of the second
         utterance is multiplied by ``energy_scaling_factor_b``.
