@@ -52,6 +52,7 @@ __all__ = ["__version__", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> object:
+    """Import a public name on its first use. If torch is missing, the error says how to install it."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
@@ -63,18 +64,18 @@ def __getattr__(name: str) -> object:
             raise
         from io_ark.extras import suggest_install
 
-        use = suggest_install("torch", f"kaldi_compat.{name}")
-        message = f"{use}. The features of NumPy arrays need NumPy only: kaldi_compat.numpy"
-        if _is_imported():
+        advice = suggest_install("torch", f"kaldi_compat.{name}")
+        message = f"{advice}. The features of NumPy arrays need NumPy only: kaldi_compat.numpy"
+        if _is_called_by_import():
             raise ModuleNotFoundError(message, name="torch") from None
         raise AttributeError(message) from None
     return globals().setdefault(name, value)  # setdefault keeps the package kaldi_compat.dump.
 
 
-def _is_imported() -> bool:
-    """Return True if ``__getattr__`` is called by ``from kaldi_compat import name``.
+def _is_called_by_import() -> bool:
+    """Return True if the calling ``__getattr__`` was called by ``from kaldi_compat import name``.
 
-    Then, the error must be a ModuleNotFoundError, because an import statement replaces the message of an
+    In this case, the error must be a ModuleNotFoundError, because an import statement replaces the message of an
     AttributeError. hasattr(), getattr() with a default and the inspect module expect an AttributeError.
     """
     import sys

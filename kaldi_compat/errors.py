@@ -2,7 +2,7 @@
 
 __all__ = ["AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
-INTERRUPTED_STATUS = 130  # Exit status of a program after ^C, as in shells.
+INTERRUPTED_STATUS = 130  # Exit status of a program after Ctrl-C, as in shells.
 WRONG_NUMBERS = "docs/wrong_numbers.md"  # Page that messages about unusual audio refer to.
 
 

@@ -32,13 +32,7 @@ from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, make_chunk_error, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
-from kaldi_compat.options.spectral import (
-    FbankOptions,
-    FrameOptions,
-    MfccOptions,
-    PlpOptions,
-    SpectrogramOptions,
-)
+from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 if TYPE_CHECKING:
     from kaldi_compat.functional.online_cmvn import OnlineCmvn
@@ -50,6 +44,7 @@ Generator = Union["np.random.Generator", NoiseSource, None]
 
 
 def __getattr__(name: str) -> Any:
+    """Import OnlineCmvn on its first use."""
     if name == "OnlineCmvn":
         from kaldi_compat.functional.online_cmvn import OnlineCmvn
 
@@ -145,7 +140,7 @@ class ArrayFeature(AudioFeature):
             samples: audio at ``options.sample_frequency``, on the scale of 16-bit integers as in Kaldi: an array (T,)
                 or (B, T), a list of arrays (T,), or a :class:`io_ark.Wave` such as ``io_ark.load("a.wav")``. The rate
                 of a Wave is checked. Samples other than int16 are converted to float32.
-            lengths: number of samples in each row of (B, T), (B,). Samples after it are ignored. None if rows are full.
+            lengths: (B,): number of valid samples in each row of (B, T). None if all samples are valid.
             vtln_warp: VTLN factor, or a factor for each utterance. The spectrogram ignores it, as in Kaldi.
             generator: source of the noise for dithering: a ``numpy.random.Generator``, or a
                 :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's noise. If None, use a generator of this object.
@@ -167,19 +162,19 @@ class ArrayFeature(AudioFeature):
         return ArrayStream(self)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio and, if it has lengths, the numbers of frames."""
+        """Compute the features of checked audio. If it has lengths, return the features and the numbers of frames."""
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         features, counts = compute_row_features(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
-        """Compute the features of several utterances (T,) in one batch."""
+        """Compute the features of several utterances (T,) in one batch. Return an array (frames, dim) for each."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         return compute_list_features(self.plan, samples, warps, seeds)
 
     def _get_seeds(self, generator: Generator) -> Seeds:
-        """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
+        """Return a function from a number of frames to the seeds of the frames' noise, int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
             return get_frame_seeds(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)
@@ -188,9 +183,9 @@ class ArrayFeature(AudioFeature):
 class ArrayStream:
     """Stream of a spectral feature, which takes audio in chunks and returns the frames of the whole utterance.
 
-    With ``snip_edges=False``, the first frame is returned when the right half of its window has arrived. Frames that
-    extend beyond the end of the audio, which is reflected there, are returned with the final chunk (Kaldi:
-    OnlineGenericBaseFeature).
+    Call :meth:`ArrayFeature.stream` to make a stream of a feature. With ``snip_edges=False``, the first frame is
+    returned when the right half of its window has arrived. Frames that extend beyond the end of the audio, which is
+    reflected there, are returned with the final chunk (Kaldi: OnlineGenericBaseFeature).
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -238,7 +233,7 @@ class ArrayStream:
         Args:
             samples: the next chunk of audio, (T,). T may be 0.
             lengths: must be None, because a stream takes one utterance.
-            final: True if the utterance ends with this chunk. If so, return the last frames and reset the stream.
+            final: True if the utterance ends with this chunk: return the last frames as well, and reset the stream.
             vtln_warp: VTLN factor.
             generator: source of the noise for dithering: see :meth:`ArrayFeature.__call__`.
 

@@ -46,7 +46,7 @@ def show_features(
         options: the options or the module that computed the features. If None, the axes count frames and columns.
         axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
-        colorbar: True draws the scale of the colors.
+        colorbar: True to draw the scale of the colors.
         limits: values of the first and the last color; the range of the finite values if None.
         cmap: name of a matplotlib colormap.
 
@@ -68,15 +68,15 @@ def show_features(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time in seconds', 'mel bin (center in Hz)')
     """
-    drawn: Axes = _prepare_axes(axes, title)
-    values, configured = _check_features(features), _get_frame_options(options)
+    target: Axes = _prepare_axes(axes, title)
+    values, frame_options = _check_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colors, _find_range(values) if limits is None else limits)
-    drawn.set_xlabel("frame" if configured is None else "time in seconds")
-    _label_columns(drawn, configured, values.shape[1])
+    image = _draw_image(target, values, frame_options, 1.0, colors, _find_range(values) if limits is None else limits)
+    target.set_xlabel("frame" if frame_options is None else "time in seconds")
+    _label_columns(target, frame_options, values.shape[1])
     if colorbar:
-        drawn.figure.colorbar(image, ax=drawn, label=_name_unit(configured))
-    return drawn
+        target.figure.colorbar(image, ax=target, label=_name_unit(frame_options))
+    return target
 
 
 def show_pitch(
@@ -114,7 +114,7 @@ def show_pitch(
     >>> axes.get_ylabel()
     'pitch in Hz'
     """
-    drawn: Axes = _prepare_axes(axes, title)
+    target: Axes = _prepare_axes(axes, title)
     values = _check_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
@@ -126,23 +126,19 @@ def show_pitch(
     times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
         _draw_spectrogram(
-            drawn, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
+            target, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
         )
-    voiced = values[:, 0] >= UNVOICED
+    is_voiced = values[:, 0] >= UNVOICED
     color = "C0" if spectrogram is None else "white"
-    drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
-    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
-    drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
-    drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
-    return drawn
+    target.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
+    target.plot(times, np.where(is_voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
+    target.set_xlabel("frame" if pitch_options is None else "time in seconds")
+    target.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
+    return target
 
 
 def show_mel_banks(
-    options: Any = None,
-    *,
-    vtln_warp: float | Sequence[float] = 1.0,
-    axes: Axes | None = None,
-    title: str = "",
+    options: Any = None, *, vtln_warp: float | Sequence[float] = 1.0, axes: Axes | None = None, title: str = ""
 ) -> Axes:
     """Draw the weights of mel filters over frequency.
 
@@ -167,21 +163,22 @@ def show_mel_banks(
     >>> axes.get_xlabel(), len(axes.lines)
     ('frequency in Hz', 20)
     """
-    drawn: Axes = _prepare_axes(axes, title)
-    configured = FbankOptions() if options is None else _get_frame_options(options)
-    if not isinstance(configured, MelFeatureOptions):
-        raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
+    target: Axes = _prepare_axes(axes, title)
+    frame_options = FbankOptions() if options is None else _get_frame_options(options)
+    if not isinstance(frame_options, MelFeatureOptions):
+        raise FeatureError(f"{type(frame_options).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
     for number, factor in enumerate(factors):
-        weights = compute_mel_banks(configured, factor).weights
-        frequencies = np.arange(len(weights)) * configured.sample_frequency / configured.padded_window_size
-        lines = drawn.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle="-" if not number else "--")
+        weights = compute_mel_banks(frame_options, factor).weights
+        frequencies = np.arange(len(weights)) * frame_options.sample_frequency / frame_options.padded_window_size
+        style = "--" if number else "-"
+        lines = target.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle=style)
         lines[0].set_label(f"VTLN factor {factor:g}" if len(factors) > 1 or factor != 1 else "weights")
     if len(factors) > 1:
-        drawn.legend(loc="upper right")
-    drawn.set_xlabel("frequency in Hz")
-    drawn.set_ylabel("weight")
-    return drawn
+        target.legend(loc="upper right")
+    target.set_xlabel("frequency in Hz")
+    target.set_ylabel("weight")
+    return target
 
 
 def compare(
@@ -218,44 +215,48 @@ def compare(
     'second - first: largest 0.5, mean 0.5'
     """
     pyplot = import_extra("matplotlib.pyplot", "Plots")
-    one, other = _check_features(first), _check_features(second)
-    if one.shape != other.shape:
+    values_1, values_2 = _check_features(first), _check_features(second)
+    if values_1.shape != values_2.shape:
         raise FeatureError(
-            f"cannot compare features of shapes {one.shape} and {other.shape}: pass arrays of the same shape"
+            f"cannot compare features of shapes {values_1.shape} and {values_2.shape}: pass arrays of the same shape"
         )
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
-    limits = _find_range(np.concatenate((one, other)))
-    for drawn, values, name in zip(axes, (one, other), names, strict=False):
-        show_features(values, options, axes=drawn, title=name, limits=limits)
+    limits = _find_range(np.concatenate((values_1, values_2)))
+    for target, values, name in zip(axes, (values_1, values_2), names, strict=False):
+        show_features(values, options, axes=target, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
-        difference = np.where(one == other, 0.0, other.astype(np.float64) - one)
-    size = np.abs(difference[np.isfinite(difference)])
-    largest, mean = (float(size.max()), float(size.mean())) if size.size else (float("nan"), float("nan"))
-    not_finite = int(difference.size - size.size)
+        difference = np.where(values_1 == values_2, 0.0, values_2.astype(np.float64) - values_1)
+    errors = np.abs(difference[np.isfinite(difference)])
+    largest, mean = (float(errors.max()), float(errors.mean())) if errors.size else (float("nan"), float("nan"))
+    num_not_finite = int(difference.size - errors.size)
     title = f"{names[1]} - {names[0]}: largest {largest:.3g}, mean {mean:.3g}" + (
-        f", {not_finite} not finite" if not_finite else ""
+        f", {num_not_finite} not finite" if num_not_finite else ""
     )
     show_features(
         difference, options, axes=axes[2], title=title, limits=(-(largest or 1.0), largest or 1.0), cmap="RdBu_r"
     )
-    for drawn in axes[:2]:
-        drawn.set_xlabel("")
+    for target in axes[:2]:
+        target.set_xlabel("")
     return axes
 
 
 def _prepare_axes(axes: Axes | None, title: str) -> Any:
-    """Return the axes to draw into, after setting their title."""
-    drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
+    """Return the axes to draw into, the current axes if ``axes`` is None. If ``title`` is not empty, set the title."""
+    target = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
-        drawn.set_title(title)
-    return drawn
+        target.set_title(title)
+    return target
 
 
 def _draw_image(
     axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
-    """Draw a matrix (frames, columns) as an image over time. ``step`` is the distance between columns."""
+    """Draw a matrix (frames, columns) as an image over time, and return the image.
+
+    ``step`` is the distance between columns in units of the vertical axis. ``limits`` are the values of the first and
+    the last color. Times are in seconds with ``options``, otherwise in frames.
+    """
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
@@ -269,11 +270,7 @@ def _draw_image(
 
 
 def _check_features(features: Any) -> Floats:
-    """Convert features to an array (frames, dim).
-
-    Raises:
-        FeatureError: the features do not have two axes, or are empty.
-    """
+    """Convert features to an array (frames, dim). Raise FeatureError if they are empty or not a matrix."""
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -285,49 +282,49 @@ def _check_features(features: Any) -> Floats:
 
 
 def _get_frame_options(options: Any) -> FrameOptions | None:
-    """Return the options of a spectral feature, or None without options. ``options`` may also be the feature's module.
-
-    Raises:
-        FeatureError: the options do not belong to a spectral feature.
-    """
-    configured = getattr(options, "options", options)
-    if configured is not None and not isinstance(configured, FrameOptions):
+    """Return the options of a spectral feature or its module, or None. Raise FeatureError for other options."""
+    frame_options = getattr(options, "options", options)
+    if frame_options is not None and not isinstance(frame_options, FrameOptions):
         raise FeatureError(
-            f"{type(configured).__name__} does not describe a spectral feature: pass options such as FbankOptions"
+            f"{type(frame_options).__name__} does not describe a spectral feature: pass options such as FbankOptions"
         )
-    return configured
+    return frame_options
 
 
 def _find_range(values: Floats) -> tuple[float, float]:
+    """Return the smallest and the largest finite value; (0, 1) if no value is finite."""
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
 def _compute_frame_times(count: int, options: Any) -> Floats:
-    """Return the centers of frames in seconds, or the indices of the frames if there are no options."""
-    frames = np.arange(count, dtype=np.float64)
+    """Return the centers of ``count`` frames in seconds, or the indices of the frames if ``options`` is None."""
+    indices = np.arange(count, dtype=np.float64)
     if options is None:
-        return frames
-    first = options.frame_length / 2 if options.snip_edges else options.frame_shift / 2
-    return np.asarray((frames * options.frame_shift + first) / 1000)
+        return indices
+    first_center = options.frame_length / 2 if options.snip_edges else options.frame_shift / 2
+    return np.asarray((indices * options.frame_shift + first_center) / 1000)
 
 
 def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
-    half = 0.5 if options is None else options.frame_shift / 2000
+    """Return the left and the right edge of an image of ``count`` frames, in seconds, or in frames without options."""
+    half_frame = 0.5 if options is None else options.frame_shift / 2000
     times = _compute_frame_times(count, options)
-    return float(times[0] - half), float(times[-1] + half)
+    return float(times[0] - half_frame), float(times[-1] + half_frame)
 
 
-def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis: with mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms,
-    numbers of coefficients for other features, and numbers of columns without options.
+def _label_columns(axes: Axes, options: FrameOptions | None, num_columns: int) -> None:
+    """Label the vertical axis of an image of features with ``num_columns`` columns.
+
+    The labels are mel bins and their centers in Hz for fbank, frequencies in Hz for spectrograms, numbers of
+    coefficients for other features, and numbers of columns without options.
     """
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers
-        first = int(options.use_energy and not options.htk_compat)
-        if columns >= len(centers) + first:
+        first_bin = int(options.use_energy and not options.htk_compat)  # In HTK's order, the energy is the last column.
+        if num_columns >= len(centers) + first_bin:
             bins = np.unique(np.linspace(0, len(centers) - 1, TICKS).round().astype(int))
-            axes.set_yticks(bins + first, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
+            axes.set_yticks(bins + first_bin, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
         axes.set_ylabel("mel bin (center in Hz)")
     elif isinstance(options, SpectrogramOptions):
         frequencies = np.linspace(0, options.sample_frequency / 2, TICKS - 1)
@@ -340,13 +337,14 @@ def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> No
 
 
 def _name_unit(options: FrameOptions | None) -> str:
+    """Return the label of the color scale of features."""
     if isinstance(options, FbankOptions):
         return "log energy" if options.use_log_fbank else "energy"
     return "log power" if isinstance(options, SpectrogramOptions) else "value"
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram up to 1000 Hz, with an axis in Hz so that a pitch track can be drawn over it."""
+    """Draw a spectrogram (frames, dim) up to 1000 Hz, with an axis in Hz, so that pitch can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))

@@ -46,17 +46,13 @@ class AudioInput(NamedTuple):
 
 
 def parse_audio_entry(name: bytes) -> AudioInput:
-    """Return the input of a sox command for an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
+    """Return the input of a sox command that reads an entry of ``wav.scp``.
 
-    The file name extension determines the format. If the extension is unknown, the first bytes of the file are read.
+    The entry ``name`` is a file, ``file:offset``, a URL or a command that ends in ``|``. The file name extension determines
+    the format. If the extension is unknown, the first bytes of the file are read.
 
     Raises:
         ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
-
-    >>> parse_audio_entry(b"my audio.wav")
-    AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
-    >>> parse_audio_entry(b"wav.ark:17").command
-    b'wav-copy wav.ark:17 - |'
     """
     if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
         return AudioInput(b"", name)
@@ -69,16 +65,17 @@ def parse_audio_entry(name: bytes) -> AudioInput:
     extension = os.path.splitext(name)[1].lower()
     if extension in _UNREADABLE:
         raise ValueError(_NEEDS_COMMAND.format(extension.decode()))
-    copied = AudioInput(b"wav-copy %b - |" % quote(name))
+    wav_copy_input = AudioInput(b"wav-copy %b - |" % quote_name(name))
     if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in (*_READ_BY_WAV_COPY, *_PLAYLISTS):
-        return copied
+        return wav_copy_input
     if extension in _READ_BY_SOX:
-        return AudioInput(b"", quote(name), is_wav=False)
-    return AudioInput(b"", quote(name)) if name.endswith(b".wav") or not _is_other_format(name) else copied
+        return AudioInput(b"", quote_name(name), is_wav=False)
+    is_wav = name.endswith(b".wav") or not _is_other_format(name)
+    return AudioInput(b"", quote_name(name)) if is_wav else wav_copy_input
 
 
 def _is_other_format(name: bytes) -> bool:
-    """Return True if a file exists, and its first bytes are the start of audio in a format other than WAV."""
+    """Return True if a file exists and its first bytes identify an audio format other than WAV."""
     if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format
@@ -88,7 +85,7 @@ def _is_other_format(name: bytes) -> bool:
 
 
 def read_head(name: bytes, count: int) -> bytes:
-    """Return the first bytes of a regular file; b"" for a device, a pipe or a file that cannot be opened."""
+    """Return up to ``count`` bytes from the start of a file; b"" for a device, a pipe or an unreadable file."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""
@@ -99,15 +96,14 @@ def read_head(name: bytes, count: int) -> bytes:
 
 
 def are_plain(lines: bytes) -> bool:
-    """Return True if the words are file names without offsets that need no quotes in a shell."""
+    """Return True if lines of ``wav.scp`` consist of words that need no quotes in a shell and have no offsets."""
     return not lines.translate(None, _PLAIN_LINES)
 
 
-def quote(name: bytes) -> bytes:
+def quote_name(name: bytes) -> bytes:
     """Return a file name as a word of a shell command. Plain names and ``-`` (standard input) do not change.
 
-    >>> [quote(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
-    ['a-1/b.wav', './-t.wav', "'a b;c.wav'"]
+    A name that sox or wav-copy would take for an option, an effect, a command or a table starts with ``./`` in the result.
     """
     is_option = name[:1] in (b"-", b"|") and name != b"-"
     if is_option or _EFFECT.fullmatch(name) or is_table_rspecifier(os.fsdecode(name)):
@@ -115,7 +111,8 @@ def quote(name: bytes) -> bytes:
     return name if not name.translate(None, _PLAIN_BYTES) else b"'%b'" % name.replace(b"'", b"'\"'\"'")
 
 
-def _unquote(word: str) -> str:
+def _unquote_word(word: str) -> str:
+    """Return the file name that a word of a shell command stands for. Undoes :func:`quote_name`, except for ``./``."""
     import shlex
 
     return "".join(shlex.split(word))
@@ -124,13 +121,12 @@ def _unquote(word: str) -> str:
 def split_speed(rxfilename: str) -> tuple[str, str] | None:
     """Return the input of a sox command that changes the speed, and the speed factor. Return None for other commands.
 
-    >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
-    ('a b.wav', '0.9')
+    >>> from io_ark.data_dir import split_speed
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
     ('flac -dcs a.flac |', '1.1')
     """
     if match := _SPEED_OF_COMMAND.fullmatch(rxfilename):
-        copied = _WAV_COPY.fullmatch(match[1])
-        return (_unquote(copied[1]) if copied else match[1]), match[2]
+        wav_copy = _WAV_COPY.fullmatch(match[1])
+        return (_unquote_word(wav_copy[1]) if wav_copy else match[1]), match[2]
     match = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
-    return (_unquote(match[1]), match[2]) if match else None
+    return (_unquote_word(match[1]), match[2]) if match else None

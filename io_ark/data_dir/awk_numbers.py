@@ -26,7 +26,7 @@ def parse_number(field: bytes) -> float:
 
 
 def parse_decimals(fields: list[bytes]) -> list[float] | None:
-    """Return the fields as numbers, faster than :func:`parse_number`. Return None unless all fields are plain decimals."""
+    """Return fields of digits and points as numbers, faster than :func:`parse_number`; None if a field is different."""
     with contextlib.suppress(ValueError):
         if not b"".join(fields).translate(None, b"0123456789."):
             return list(map(float, fields))
@@ -34,39 +34,35 @@ def parse_decimals(fields: list[bytes]) -> list[float] | None:
 
 
 def get_numbers(chunk: bytes, number: int) -> list[float]:
-    """Return, for each line of a chunk, the number at the start of a field. Fields are counted from 1."""
+    """Return the number at the start of field ``number``, counted from 1, of each line of a chunk."""
     fields = get_column(chunk, number, awk=True)
     decimals = parse_decimals(fields)
     return list(map(parse_number, fields)) if decimals is None else decimals
 
 
 def is_above(field: bytes, limit: bytes) -> bool:
-    """Return True if a field is above a limit, compared as numbers if both are numbers, else as bytes."""
+    """Return True if a field is greater than a limit. They are compared as numbers if both are numbers, else as bytes."""
     if is_number(field) and is_number(limit):
         return parse_number(field) > parse_number(limit)
     return field > limit
 
 
 def format_number(value: float) -> bytes:
-    """Format a number as awk does: whole numbers exactly, and other numbers with six significant digits.
-
-    >>> format_number(2.0), format_number(1 / 3)
-    (b'2', b'0.333333')
-    """
+    """Format a number as awk does: whole numbers below 2**53 exactly, other numbers with six significant digits."""
     return b"%d" % value if abs(value) < 2**53 and value == int(value) else b"%.6g" % value
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return a chunk in which each line has its first field and the next number of ``values``, formatted as by awk.
+    """Return a chunk with the keys of ``chunk`` and new values, in awk's format of numbers.
 
-    Raises:
-        FormatError: a number is not finite.
+    Each line of the result has the first field of a line of ``chunk``, and the value at the same index of ``values``.
+    Raise FormatError if a value is not finite.
     """
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
         return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])
     for key, value in zip(keys, numbers, strict=True):
         if not math.isfinite(value):
-            text = "has a number that is too large: write a smaller number"
-            raise FormatError(text, key=key.decode("utf-8", "surrogateescape"))
+            message = "has a number that is too large: write a smaller number"
+            raise FormatError(message, key=key.decode("utf-8", "surrogateescape"))
     return b"".join([b"%b %b\n" % (key, format_number(value)) for key, value in zip(keys, numbers, strict=True)])

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
-from io_ark.data_dir.durations import generate_segments, get_utt2dur, measure_features
-from io_ark.data_dir.fix import fix, fix_stage, write_filtered
+from io_ark.data_dir.durations import count_feature_frames, generate_segments, get_utt2dur
+from io_ark.data_dir.fix import fix_directory, fix_stage, write_filtered
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
     get_column,
@@ -24,11 +24,11 @@ from io_ark.data_dir.line_fields import (
 )
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle
+from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
-from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, exits_with, refuse_target, warn
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, refuse_target, set_status, warn
+from io_ark.data_dir.validate import validate_directory
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
 COMBINED_FILES = (
@@ -47,20 +47,20 @@ IdList = str | Container[bytes]
 
 
 def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
-    """Raise DataDirError if the target is the source (Kaldi's ``message``), or if :func:`refuse_target` refuses it."""
+    """Raise DataDirError, with Kaldi's ``message``, if the target is the source. Also call :func:`refuse_target`."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
 
 
 def write_spk2utt(stage: Stage) -> None:
-    """Write spk2utt from the file utt2spk of a stage."""
+    """Write the file spk2utt of a stage from its file utt2spk."""
     path = stage.find("utt2spk")
-    refuse = make_refusal("Invalid line in utt2spk file", path, DIED)
-    stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse))
+    refuse_line = make_refusal("Invalid line in utt2spk file", path, DIED)
+    stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse_line))
 
 
-def subset(
+def subset_directory(
     say: Printer,
     source: str,
     *arguments: str,
@@ -72,17 +72,19 @@ def subset(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances, by default evenly spread, and return the exit status.
+    """Make a directory with some of the utterances of ``source`` (Kaldi: subset_data_dir.sh). Return the exit status 0.
+
+    By default, the chosen utterances are evenly spread. Python code may pass sets of names instead of the paths of lists.
 
     Args:
         say: prints Kaldi's messages.
         source: path of the directory.
         arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is passed, and the path of the new directory.
-        speakers: choose all utterances of random speakers, up to about the number.
+        speakers: choose all utterances of random speakers, up to about the number of utterances.
         shortest: choose the shortest utterances.
         first: choose the first utterances.
         last: choose the last utterances.
-        per_spk: choose the number of utterances for each speaker.
+        per_spk: choose up to the number of utterances from each speaker.
         spk_list: path of a file with the name of a speaker on each line.
         utt_list: path of a file with the name of an utterance on each line.
 
@@ -101,7 +103,7 @@ def subset(
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
         raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
-    with Stage(target, say, sources=[source]) as stage, exits_with(1):
+    with Stage(target, say, sources=[source]) as stage, set_status(1):
         _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
@@ -130,9 +132,10 @@ def subset(
 def _choose_utterances(
     say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
-    """Write utt2spk and spk2utt of a subset of about ``size`` utterances.
+    """Write utt2spk and spk2utt of a subset of the directory ``src``.
 
-    ``flag`` is the option of subset_data_dir.sh, such as ``--speakers``, or "" for evenly spread utterances.
+    The subset has the speakers in ``spk_list`` or else the utterances in ``utt_list``. Without lists, it has about ``size``
+    utterances, chosen by the option ``flag`` of subset_data_dir.sh, such as ``--speakers``; "" spreads them evenly.
     """
     utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
@@ -143,35 +146,35 @@ def _choose_utterances(
     elif utt_list:
         write_filtered(stage, utt2spk, "utt2spk", _read_ids(utt_list))
     elif flag == "--speakers":
-        chosen, total = [], 0
-        for line in shuffle(read_chunks(spk2utt)):
-            if total < size:
-                chosen.append(line if line.endswith(b"\n") else line + b"\n")
-            total += len(split_fields(line, awk=True)) - 1
-        stage.write("spk2utt", sorted(chosen))
+        chosen_lines, utterance_count = [], 0
+        for line in shuffle_lines(read_chunks(spk2utt)):
+            if utterance_count < size:
+                chosen_lines.append(line if line.endswith(b"\n") else line + b"\n")
+            utterance_count += len(split_fields(line, awk=True)) - 1
+        stage.write("spk2utt", sorted(chosen_lines))
     elif flag == "--per-spk":
-        speakers = (split_fields(line, awk=True) for line in read_lines(spk2utt))
-        stage.write("spk2utt", (_spread_utterances(speaker, size) for speaker in speakers))
+        rows = (split_fields(line, awk=True) for line in read_lines(spk2utt))
+        stage.write("spk2utt", (_spread_utterances(fields, size) for fields in rows))
     elif flag == "--shortest":
-        frames = src.find("utt2num_frames")
-        if frames and is_sorted(frames):
-            lengths = list(read_lines(frames))
+        path = src.find("utt2num_frames")
+        if path and is_sorted(path):
+            lines = list(read_lines(path))
         else:
-            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.find("feats.scp"))])
-        write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
+            lines = sort_lines([read_chunks(path) if path else count_feature_frames(src.find("feats.scp"))])
+        write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lines, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
     if is_by_speaker:
         path = stage.find("spk2utt")
-        refuse = make_refusal("Invalid line in spk2utt file", path, DIED)
-        stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse))
+        refuse_line = make_refusal("Invalid line in spk2utt file", path, DIED)
+        stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse_line))
     else:
         write_spk2utt(stage)
 
 
-def _find_shortest(lengths: list[bytes], size: int) -> set[bytes]:
-    """Return the keys of the ``size`` shortest utterances. Among equally long utterances, earlier lines come first."""
-    pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lengths]
+def _find_shortest(lines: list[bytes], size: int) -> set[bytes]:
+    """Return the keys of the ``size`` shortest utterances from lines of utt2num_frames. In a tie, earlier lines win."""
+    pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lines]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
 
 
@@ -179,16 +182,17 @@ def _read_ids(ids: IdList) -> Container[bytes]:
     return read_id_list(ids) if isinstance(ids, str) else ids
 
 
-def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
-    """Return a line of spk2utt with at most ``size`` of a speaker's utterances, in the format of Kaldi's awk program."""
-    step = max((len(speaker) - 1) // size, 1)
-    return b" ".join([*speaker[:1], *speaker[1 : size * step + 1 : step], b"\n"])
+def _spread_utterances(fields: list[bytes], size: int) -> bytes:
+    """Return a line of spk2utt with at most ``size`` evenly spread utterances of the line with the given fields."""
+    step = max((len(fields) - 1) // size, 1)
+    return b" ".join([*fields[:1], *fields[1 : size * step + 1 : step], b"\n"])  # As in Kaldi, a space ends the line.
 
 
-def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories, and return the exit status.
+def combine_directories(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
+    """Make a directory with the utterances of several directories (Kaldi: combine_data.sh), and return the exit status.
 
-    If fixing the result fails, the target does not change.
+    Files that a source lacks are left out, but utt2uniq and segments are generated for sources that lack them if another
+    source has them. If fixing the result fails, the target does not change.
 
     Args:
         say: prints Kaldi's messages.
@@ -204,14 +208,14 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
         raise DataDirError("there is no source to combine: give one source or more", target)
     srcs = [DataFiles(folder) for folder in sources]
     info = f"{say.name} [info]:"
-    with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):
+    with Stage(target, say, sources=sources, changes_sources=True) as stage, set_status(1):
         for src in srcs:
             src.require(say)
         frame_shift = _find_common_frame_shift(say, srcs)
-        helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
+        say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
         generators: dict[str, Callable[[DataFiles], Iterable[bytes]]] = {
             "utt2uniq": map_utterances_to_themselves,
-            "segments": lambda src: generate_segments(helper, src.folder),
+            "segments": lambda src: generate_segments(say_durations, src.folder),
         }
         for name in (*generators, *COMBINED_FILES.split(), *extra_files.replace("utt2uniq", "").split()):
             exists = [bool(src.find(name)) for src in srcs]
@@ -223,8 +227,8 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
                 for src in srcs if name == "segments" else ():
                     if not src.find(name):
                         warn(f"{info} will generate missing segments for {src.folder}")
-                files = [read_chunks(src.find(name)) if src.find(name) else generators[name](src) for src in srcs]
-                stage.write(name, sort_lines(files))
+                contents = [read_chunks(src.find(name)) if src.find(name) else generators[name](src) for src in srcs]
+                stage.write(name, sort_lines(contents))
                 say(f"combined {name}")
         write_spk2utt(stage)
         if frame_shift:
@@ -233,28 +237,29 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
         if not skip_fix and not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
     # The recipe's script for images can only fix a directory that is in place.
-    return min(1, fix(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
+    return min(1, fix_directory(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
 
 
 def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
-    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift.
+    """Return the path of a file frame_shift of the directories with features; "" if no such directory has the file.
 
-    Raises:
-        DataDirError: two directories have different frame shifts.
+    Raise DataDirError if two directories with features have different frame shifts.
     """
-    first: tuple[DataFiles, bytes] | None = None
+    last: tuple[DataFiles, bytes] | None = None
     for src in srcs:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
-            value = b"".join(read_chunks(path))
-            if first and first[1] != value:
-                message = f"different frame_shift in directories {src.folder} and  {first[0].folder}. Cannot combine features."
+            shift = b"".join(read_chunks(path))
+            if last and last[1] != shift:
+                message = (
+                    f"different frame_shift in directories {src.folder} and  {last[0].folder}. Cannot combine features."
+                )
                 raise say.with_name(f"{say.name}:error").fail(message)
-            first = src, value
-    return first[0].find("frame_shift") if first else ""
+            last = src, shift
+    return last[0].find("frame_shift") if last else ""
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
-    """Yield lines of utt2uniq for utterances that were never renamed."""
+    """Yield chunks of a utt2uniq that maps each utterance in utt2spk to itself, because it was never renamed."""
     for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
@@ -273,50 +278,51 @@ class Renaming:
         self.prefix, self.suffix = (affix.encode("utf-8", "surrogateescape") for affix in (prefix, suffix))
         if prefix or suffix:
             self.keys = set(read_keys(listing))
-        else:
+        else:  # An empty line of the listing is an empty line of Kaldi's map, which apply_map.pl refuses.
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
-        """Yield chunks of a file with field ``number`` renamed, and with single spaces between fields.
+        """Yield chunks of the file ``path`` with renamed keys, and with single spaces between fields.
 
-        Blanks within a file name of a script file are preserved. ``chunks`` replaces the content of the file.
+        The keys are in field ``number`` of each line, counted from 1. Spaces within a file name of a script file are
+        preserved. If ``chunks`` is passed, it is renamed instead of the content of the file.
 
         Raises:
             DataDirError: a key is not in the listing.
         """
         for lines_before, chunk in number_chunks(chunks or read_chunks(path)):
             fields = get_column(chunk, number)
-            unknown = next((at for at, field in enumerate(fields) if field and field not in self.keys), None)
-            if unknown is not None:
-                yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown]), number, path)
-                warn(f"apply_map.pl: undefined key {decode_key(fields[unknown])}")
+            unknown_index = next((i for i, field in enumerate(fields) if field and field not in self.keys), None)
+            if unknown_index is not None:
+                yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown_index]), number, path)
+                warn(f"apply_map.pl: undefined key {decode_key(fields[unknown_index])}")
                 advice = f"is not in {self.listing}: add the name, or run fix_data_dir.sh first"
-                line = lines_before + unknown + 1
-                raise DataDirError(advice, path, line, fields[unknown], status=DIED, partly=True)
+                line = lines_before + unknown_index + 1
+                raise DataDirError(advice, path, line, fields[unknown_index], status=DIED, partly=True)
             yield self._rename_chunk(chunk, number, path)
 
     def _rename_chunk(self, chunk: bytes, number: int, path: str) -> bytes:
-        """Return a chunk of the file ``path`` with field ``number`` of each line renamed."""
+        """Return a chunk of the file ``path`` with the prefix and the suffix added to field ``number`` of each line."""
         prefix, suffix = self.prefix, self.suffix
         if number == 1 and not suffix and has_single_spaces(chunk):
             return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
-        renamed = []
+        renamed_lines = []
         for line in split_lines(chunk):
             fields = split_script_line(line) if path.endswith(".scp") else line.split()
             if len(fields) >= number:
                 fields[number - 1] = prefix + fields[number - 1] + suffix
-            renamed.append(b" ".join(fields) + b"\n")
-        return b"".join(renamed)
+            renamed_lines.append(b" ".join(fields) + b"\n")
+        return b"".join(renamed_lines)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield lines of new and old names. With a file ``utt2uniq``, its values replace the old names."""
+        """Yield chunks of lines with a new name and its old name. With a file ``utt2uniq``, its values replace old names."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
             yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
 
 
-def copy(
+def copy_directory(
     say: Printer,
     source: str,
     target: str,
@@ -327,7 +333,7 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, add prefixes and suffixes to the names of utterances and speakers, and return the exit status.
+    """Copy a directory with prefixes and suffixes of names (Kaldi: copy_data_dir.sh), and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -346,14 +352,14 @@ def copy(
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
-        with exits_with(DIED):
+        with set_status(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
         # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target
         # has an utt2uniq of an earlier job, do not write a new one, so that .backup contains the earlier file, which
         # cannot be recreated.
-        is_old = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
-        if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not is_old):
+        has_earlier_file = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
+        if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not has_earlier_file):
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
         utt2spk = src.find("utt2spk")
         stage.write("utt2spk", speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)))
@@ -366,7 +372,7 @@ def copy(
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
         stage.write_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
-        if not src.find("utt2uniq") and not is_old and stage.find("utt2uniq"):
+        if not src.find("utt2uniq") and not has_earlier_file and stage.find("utt2uniq"):
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
             say.write(f" ... {target}/.backup/utt2uniq")
             stage.move_to_backup("utt2uniq")
@@ -374,24 +380,24 @@ def copy(
 
 
 def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate a directory like the script ``say``, and return the exit status. Files that the source lacks may be missing.
+    """Validate the directory ``target``, which was made from ``src``, and return the exit status.
 
-    Raises:
-        DataDirError: the directory is invalid, or ``options`` has an unknown option.
+    feats.scp, text and the ``optional_files`` may be missing if the source lacks them. ``options`` has further options of
+    validate_data_dir.sh, separated by spaces. Raise DataDirError if an option is unknown, or the directory is invalid.
     """
-    parameters = inspect.signature(validate).parameters.values()
+    parameters = inspect.signature(validate_directory).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
-    chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing), *options.split()}
+    missing_names = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
+    chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing_names), *options.split()}
     if unknown := chosen.difference(flags):
         message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
-    return validate(say, target, **{name: flag in chosen for flag, name in flags.items()})
+    return validate_directory(say, target, **{name: flag in chosen for flag, name in flags.items()})
 
 
 def divide_speakers(
@@ -403,14 +409,14 @@ def divide_speakers(
     seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
-    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances.
+    """Copy a directory, and divide its speakers into speakers with fewer utterances (Kaldi: modify_speaker_info.sh).
 
     Args:
         say: prints Kaldi's messages.
         source, target: paths of the directory and of the copy.
-        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less is no limit.
-        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less is no limit.
-        respect_speaker_info: do not mix the utterances of different speakers. If false, treat all utterances as utterances of one speaker before they are divided.
+        utts_per_spk_max: maximum number of utterances of a speaker. 0 or less means no limit.
+        seconds_per_spk_max: maximum duration of a speaker's utterances in seconds. 0 or less means no limit.
+        respect_speaker_info: keep the utterances of different speakers apart. If false, all utterances are divided as utterances of one speaker.
 
     Returns:
         The exit status.
@@ -454,12 +460,13 @@ class _Durations(dict[bytes, float]):
     path = ""
 
     def __missing__(self, key: bytes) -> float:
+        """Raise DataDirError for an utterance without a duration."""
         advice = "has no duration: delete utt2dur to create it again"
         raise DataDirError(advice, self.path, key=key, partly=True)
 
 
 def _read_durations(path: str) -> _Durations:
-    """Read a file ``utt2dur``. Raise DataDirError for an invalid line."""
+    """Return the durations in a file utt2dur at ``path``. Raise DataDirError for an invalid line."""
     durations = _Durations()
     durations.path = path
     for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
@@ -475,8 +482,8 @@ def _divide_speaker(
 ) -> list[bytes]:
     """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers.
 
-    A new speaker has at most ``max_count`` utterances (0 or less is no limit). With durations, the utterances of a new
-    speaker have at most ``max_seconds``, except for a longer utterance, which becomes a speaker by itself.
+    A new speaker has at most ``max_count`` utterances (0 or less means no limit). If ``durations`` is not None, the utterances
+    of a new speaker last at most ``max_seconds`` in total, except for a single longer utterance.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -497,7 +504,11 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield the lines of a file of transcripts, but only about ``max_count`` lines with the same transcript."""
+    """Yield chunks of a file ``text`` with about ``max_count`` lines, at most, of each transcript.
+
+    A line whose transcript occurs ``max_count`` times or more is kept with the probability ``max_count / count``. The random
+    numbers are those of Kaldi's remove_dup_utts.sh.
+    """
     counts = Counter(transcript for chunk in read_chunks(file) for transcript in _get_transcripts(chunk))
     state = 0
     for chunk in read_chunks(file):
@@ -513,17 +524,17 @@ def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
 
 
 def _get_transcripts(chunk: bytes) -> list[bytes]:
-    """Return the transcripts of lines, with single spaces between words."""
+    """Return the transcript of each line of a chunk of ``text``, with single spaces between words."""
     if has_single_spaces(chunk):
         return [line.partition(b" ")[2] for line in chunk[:-1].split(b"\n")]
     return [b" ".join(line.split()[1:]) for line in split_lines(chunk)]
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status.
+    """Copy a directory with at most about ``max_count`` utterances of each transcript, and return the exit status 0.
 
-    Raises:
-        DataDirError: the source has no transcripts or is the target, or ``max_count`` is not a whole number above 1.
+    Kaldi: remove_dup_utts.sh. Raise DataDirError if the source has no transcripts or is the target, or if the string
+    ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)
     if not src.find("text"):
@@ -552,5 +563,5 @@ def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -
                     raise
             stage.discard_backup()
     if has_images:  # The recipe's script for images can only fix a directory that is in place.
-        fix(say.with_name("utils/fix_data_dir.sh"), target)
+        fix_directory(say.with_name("utils/fix_data_dir.sh"), target)
     return 0

@@ -13,12 +13,12 @@ from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
 from io_ark.data_dir.awk_numbers import get_numbers, parse_number
-from io_ark.data_dir.fix import fix, fix_stage
+from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
 from io_ark.data_dir.segment_times import compute_segment_durations, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.data_dir.split import split
+from io_ark.data_dir.split import split_directory
 from io_ark.data_dir.stage import (
     SORTED_FILES,
     DataDirError,
@@ -29,7 +29,7 @@ from io_ark.data_dir.stage import (
     refuse_half_changed,
     refuse_target,
 )
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.validate import validate_directory
 from io_ark.errors import MissingFileError
 from io_ark.specifier import FileName
 from io_ark.text import format_html_table
@@ -87,7 +87,7 @@ class DataDir(os.PathLike[str]):
 
     def __len__(self) -> int:
         """Return the number of utterances."""
-        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_keys())
+        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_utterance_keys())
 
     def __bool__(self) -> bool:
         return True
@@ -114,10 +114,11 @@ class DataDir(os.PathLike[str]):
         return format_html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
-        """Return the path of the file of the directory that is named ``name``, such as "utt2spk".
+        """Return the path of the file ``name`` of the directory, such as "utt2spk".
 
         Raises:
-            MissingFileError: the directory has no such file.
+            MissingFileError: the directory does not have this file.
+            DataDirError: a job was killed while it changed the directory.
         """
         if name not in self:
             raise MissingFileError(
@@ -139,7 +140,7 @@ class DataDir(os.PathLike[str]):
         return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
     def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
-        """Return :meth:`hours`. ``measure`` returns the durations of recordings in seconds."""
+        """Return the result of :meth:`hours`. ``measure`` maps names of recordings to their durations in seconds."""
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
@@ -149,18 +150,20 @@ class DataDir(os.PathLike[str]):
         return None
 
     def _sum_known_hours(self) -> float | None:
-        """Return the duration of all utterances in hours without reading audio; None if it is unknown."""
+        """Return the duration of all utterances in hours without reading audio; None if files do not contain it."""
         with contextlib.suppress(DataDirError):
             return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
-    def _read_keys(self) -> Iterator[bytes]:
-        name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
-        return (get_field(line) for line in read_lines(self.file(name)))
+    def _read_utterance_keys(self) -> Iterator[bytes]:
+        """Return an iterator over the utterances in utt2spk, segments or wav.scp, the first of these files that exists."""
+        # The default name makes file() raise MissingFileError.
+        existing_name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
+        return (get_field(line) for line in read_lines(self.file(existing_name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
-        return list(map(decode_key, self._read_keys()))
+        return list(map(decode_key, self._read_utterance_keys()))
 
     @property
     def utt2spk(self) -> Mapping[str, str]:
@@ -197,34 +200,46 @@ class DataDir(os.PathLike[str]):
     def _say(self, name: str) -> Printer:
         return Printer(name, logger.info, as_script=False)
 
-    def _compute_values(self, name: str, make: Any, **options: object) -> dict[str, float]:
-        make(self._say(f"get_{name}"), self.path, **options)
+    def _compute_values(self, name: str, make_file: Any, **options: object) -> dict[str, float]:
+        """Map the keys of the file ``name`` to its numbers. If the file is missing, ``make_file`` writes it."""
+        make_file(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
         return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Map each utterance to its duration in seconds. Write ``utt2dur`` if it is missing.
+        """Map each utterance to its duration in seconds (Kaldi: get_utt2dur.sh). Write ``utt2dur`` if it is missing.
 
         Args:
-            read_entire_file: count the samples of audio files instead of trusting their headers.
+            read_entire_file: True to count the samples of audio files instead of trusting their headers.
+
+        Raises:
+            DataDirError: the durations cannot be computed.
         """
         return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Map each recording to its duration in seconds. Write ``reco2dur`` if it is missing."""
+        """Map each recording to its duration in seconds (Kaldi: get_reco2dur.sh). Write ``reco2dur`` if it is missing.
+
+        Raises:
+            DataDirError: the durations cannot be computed.
+        """
         return self._compute_values("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
-        """Map each utterance to its number of frames. Write ``utt2num_frames`` if it is missing.
+        """Map each utterance to its number of frames (Kaldi: get_utt2num_frames.sh).
 
-        Without ``feats.scp``, the numbers are computed from the durations of the utterances.
+        If ``utt2num_frames`` is missing, it is written from ``feats.scp``, or else from the durations of the utterances.
 
         Args:
             frame_shift: time between the starts of consecutive frames in seconds.
             frame_overlap: difference between the length of a frame and the frame shift in seconds.
+
+        Raises:
+            DataDirError: the numbers cannot be computed.
         """
-        make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
-        return {key: int(value) for key, value in self._compute_values("utt2num_frames", make, nj=1, **shift).items()}
+        options: dict[str, float] = {"nj": 1, "frame_shift": frame_shift, "frame_overlap": frame_overlap}
+        values = self._compute_values("utt2num_frames", durations.get_utt2num_frames, **options)
+        return {key: int(value) for key, value in values.items()}
 
     def validate(
         self,
@@ -238,17 +253,17 @@ class DataDir(os.PathLike[str]):
         """Check the directory as ``validate_data_dir.sh`` does, and return it.
 
         Args:
-            feats: require ``feats.scp``. If the file exists, it is checked in any case.
-            wav: require ``wav.scp``. If the file exists, it is checked in any case.
-            text: require ``text``. If the file exists, it is checked in any case.
-            spk_sort: require that the speakers in ``utt2spk`` are sorted.
-            printable: refuse control characters in ``text``.
+            feats: True to require ``feats.scp``. If the file exists, it is checked in any case.
+            text: True to require ``text``. If the file exists, it is checked in any case.
+            wav: True to require ``wav.scp``. If the file exists, it is checked in any case.
+            spk_sort: True to require that the speakers in ``utt2spk`` are sorted.
+            printable: True to refuse unprintable characters in ``text``.
 
         Raises:
             DataDirError: the directory is not valid. The error names the file, the line and the key of the first fault.
         """
         no_text = not (text or "text" in self)
-        validate(
+        validate_directory(
             self._say("validate"),
             self.path,
             no_feats=not feats,
@@ -262,19 +277,19 @@ class DataDir(os.PathLike[str]):
     def fix(
         self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
     ) -> DataDir:
-        """Sort all files, remove the utterances that some files lack, and return the directory.
+        """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
 
-        The old files are in ``.backup`` afterwards. Files with a line for each utterance are sorted there.
+        Afterwards, ``.backup`` has the old files, in which the lines of files by utterance are sorted.
 
         Args:
-            strip_cr: remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
+            strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
             utt_files: names of additional files with a line for each utterance.
             speaker_files: names of additional files with a line for each speaker.
 
         Raises:
             DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
         """
-        fix(
+        fix_directory(
             self._say("fix"),
             self.path,
             utt_extra_files=" ".join(utt_files),
@@ -293,7 +308,9 @@ class DataDir(os.PathLike[str]):
         speakers: Path | Iterable[str] | None = None,
         durations: tuple[float, float] | None = None,
     ) -> DataDir:
-        """Make a directory from some of the utterances. Pass ``number``, ``utterances``, ``speakers`` or ``durations``.
+        """Make a directory with some of the utterances, and return it (Kaldi: subset_data_dir.sh).
+
+        Pass one of ``number``, ``utterances``, ``speakers`` and ``durations``.
 
         Args:
             target: path of the new directory.
@@ -315,17 +332,17 @@ class DataDir(os.PathLike[str]):
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
-            text = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
-            raise DataDirError(text, self.path)
+            message = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
+            raise DataDirError(message, self.path)
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
         count = [] if number is None else [str(number)]
-        directories.subset(self._say("subset"), self.path, *count, os.fspath(target), **options)
+        directories.subset_directory(self._say("subset"), self.path, *count, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory from the named utterances.
+        """Make a directory with the utterances that you name.
 
         Args:
             target: path of the new directory.
@@ -337,7 +354,7 @@ class DataDir(os.PathLike[str]):
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Divide the directory into parts of about the same size, and return the parts.
+        """Divide the directory into parts of about the same size (Kaldi: split_data.sh).
 
         The parts are the directories ``split<parts>/1``, ``split<parts>/2`` and so on within this directory.
 
@@ -349,21 +366,21 @@ class DataDir(os.PathLike[str]):
         Returns:
             The parts, from the first to the last.
         """
-        split(self._say("split"), self.path, str(parts), per_utt=per_utt)
+        split_directory(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
         return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
 
     def copy(
         self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "", spk_suffix: str = ""
     ) -> DataDir:
-        """Copy the directory to ``target``, with prefixes and suffixes of the names, and return the copy.
+        """Copy the directory, add prefixes and suffixes to names, and return the copy (Kaldi: copy_data_dir.sh).
 
         Args:
             target: path of the new directory.
             utt_prefix, utt_suffix: strings that are added to the names of utterances.
             spk_prefix, spk_suffix: strings that are added to the names of speakers.
         """
-        directories.copy(
+        directories.copy_directory(
             self._say("copy"),
             self.path,
             os.fspath(target),
@@ -377,7 +394,7 @@ class DataDir(os.PathLike[str]):
 
     @staticmethod
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
-        """Make a directory with the utterances of several directories.
+        """Make a directory with the utterances of several directories (Kaldi: combine_data.sh).
 
         Args:
             target: path of the new directory.
@@ -390,16 +407,18 @@ class DataDir(os.PathLike[str]):
         """
         names = [os.fspath(source) for source in sources]
         say = Printer("combine", logger.info, as_script=False)
-        directories.combine(say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix)
+        directories.combine_directories(
+            say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix
+        )
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory with the audio at another speed. The new ``wav.scp`` contains sox commands.
+        """Make a directory with the audio at a different speed by sox commands (Kaldi: perturb_data_dir_speed.sh).
 
         Args:
             target: path of the new directory.
-            factor: speed factor, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
-            include_spk_prefix: True to add the prefix to the names of speakers as well.
+            factor: speed factor, such as 0.9. Names get the prefix ``sp<factor>-``.
+            include_spk_prefix: False to keep the names of speakers, and to add ``-sp<factor>`` at the end of other names.
 
         Returns:
             The new directory.
@@ -414,7 +433,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Change the volume of each recording with sox commands in ``wav.scp``, and return the directory.
 
-        If one of the first 100 entries already changes the volume, nothing is changed.
+        If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
         Args:
             reco2vol: path of a file with a recording and its volume factor on each line. By default, factors are random.
@@ -433,16 +452,16 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings with sox commands in ``wav.scp``, and return the directory.
+        """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return the directory.
 
         Args:
             frequency: new sampling rate in Hz.
         """
-        perturb.resample(self._say("resample"), str(frequency), self.path)
+        perturb.resample_directory(self._say("resample"), str(frequency), self.path)
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:
-        """Make the directory ``target``, whose utterances are the whole recordings.
+        """Make the directory ``target``, whose utterances are the whole recordings, and return it.
 
         The transcripts of a recording's segments are joined in order of time. Without segments, the directory is copied.
 
@@ -455,8 +474,8 @@ class DataDir(os.PathLike[str]):
         for line_number, line in enumerate(read_lines(self.file("segments")), 1):
             fields = line.split()
             if len(fields) < 4:
-                text = "expected a segment, its recording, start and end: correct the line"
-                raise DataDirError(text, self.file("segments"), line_number, get_field(line))
+                problem = "expected a segment, its recording, start and end: correct the line"
+                raise DataDirError(problem, self.file("segments"), line_number, get_field(line))
             end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
         say, src = self._say("to_whole_recordings"), DataFiles(self.path)
@@ -466,15 +485,17 @@ class DataDir(os.PathLike[str]):
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
             if src.find("text"):
-                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()}
-                parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
-                joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
-                stage.write("text", (line + b"\n" for line in joined))
+                words_of = {line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()}
+                parts = ([words_of.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
+                lines = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
+                stage.write("text", (line + b"\n" for line in lines))
             fix_stage(say.with_name("fix"), stage)
         return DataDir(target)
 
 
 def _convert_names(names: Path | Iterable[str] | None) -> directories.IdList:
+    """Return the path of a list of names, or names as a set of bytes. Return "" for None."""
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
+    # An empty set would count as a missing argument, so replace it with a set that contains no valid name.
     return {name.encode("utf-8", "surrogateescape") for name in names} or {b""}

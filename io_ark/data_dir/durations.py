@@ -18,8 +18,8 @@ from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
-from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, locked
+from io_ark.data_dir.split import split_directory
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, lock_directories
 from io_ark.errors import ArkError
 from io_ark.specifier import FileName, Rspecifier
 from io_ark.text import parse_integer
@@ -35,35 +35,37 @@ MAX_HEADER_BYTES = 1 << 14  # Bytes read for a SPHERE header, whose size is a mu
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return a line with the key and the duration of each recording, from the headers of SPHERE files.
+    """Return lines with the key and the duration in seconds of each recording, from the headers of SPHERE files.
 
-    No command is run. Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
+    No command is run. Return None unless every entry is a command ``sph2pipe -f wav FILE |``, and every file is a regular file
+    whose header has the sampling rate and the number of samples.
     """
-    durations = []
+    lines = []
     for line in read_lines(wav_scp):
         key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
         header = b"\n".join(read_head(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
-        samples, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
+        # As in Kaldi's script, a later line of the header overrides an earlier line.
+        sample_count, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
         if not count or not frequency:
             return None
-        durations.append(b"%b %.15g\n" % (key, samples / frequency))
-    return durations
+        lines.append(b"%b %.15g\n" % (key, sample_count / frequency))
+    return lines
 
 
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
-    """Yield a line with the key and the duration of each recording, in the format of wav-to-duration.
+    """Yield a line with the key and the duration in seconds of each recording, in the format of wav-to-duration.
 
-    Args:
-        wav_scp: path of ``wav.scp``.
-        read_entire_file: count all samples instead of reading the headers.
+    With ``read_entire_file``, all samples are counted. Otherwise, only the headers are read.
     """
     import io_ark
 
     refuse_endless_entries(wav_scp)
-    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_make_codec(read_entire_file)) as audio:
+    with io_ark.SequentialReader(
+        Rspecifier("scp", FileName(wav_scp)), kind=_make_wave_info_codec(read_entire_file)
+    ) as audio:
         for key, wave in audio:
             yield f"{key} {compute_seconds(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
@@ -78,25 +80,26 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
 
 
 def find_endless_entries(scp: str, names: set[bytes] | None = None) -> Iterator[tuple[bytes, DataDirError]]:
-    """Yield the keys and errors of entries that are not regular files (see :func:`refuse_endless_entries`)."""
-    last, is_endless = b"", False
+    """Yield the key and an error for each entry that is not a regular file (see :func:`refuse_endless_entries`)."""
+    previous_file, is_endless = b"", False
     for line_number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
         file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
         if file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
             continue
-        if file != last:
-            last = file
+        if file != previous_file:
+            previous_file = file
             try:
                 is_endless = not stat.S_ISREG(os.stat(file).st_mode)
             except (OSError, ValueError):  # A missing file is not endless. Reading it reports the error.
                 is_endless = False
         if is_endless:
-            text = f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'"
-            yield key, DataDirError(text, scp, line_number, key)
+            problem = f"{os.fsdecode(file)!r} is not a regular file"
+            advice = "name a file, or a command that ends, such as 'cat FILE |'"
+            yield key, DataDirError(f"{problem}: {advice}", scp, line_number, key)
 
 
-def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
+def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
@@ -105,12 +108,8 @@ def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Args:
-        audio: fields of the header.
-        wav_scp, key: file and key of the recording, for the error.
-
     Raises:
-        DataDirError: the header does not give the number of samples.
+        DataDirError: the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
     """
     import numpy as np
 
@@ -124,7 +123,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
-def measure_features(feats_scp: str) -> Iterator[bytes]:
+def count_feature_frames(feats_scp: str) -> Iterator[bytes]:
     """Yield a line with the key and the number of frames of each utterance, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
@@ -135,23 +134,18 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
             yield f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape")
 
 
-def compute_in_parts(
+def compute_file_in_parts(
     say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Divide a directory into parts, write a file of each part, and join the files.
+    """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
 
-    Args:
-        say: prints Kaldi's messages.
-        stage: the directory.
-        name: name of the file to write.
-        parts: number of parts.
-        source: name of the file from which the file is computed.
-        compute: function that returns the lines of the file for the path of ``source`` in a part.
+    The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
+    the file ``name``.
 
     Raises:
         DataDirError: the directory cannot be divided, or a file cannot be computed.
     """
-    split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
+    split_directory(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
         write_durations(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
@@ -159,16 +153,10 @@ def compute_in_parts(
 
 
 def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
-    """Write a file of durations. An error becomes Kaldi's message.
-
-    Args:
-        say: prints Kaldi's messages.
-        stage: the directory.
-        name: name of the file in the directory.
-        lines: lines of a key and a duration, which may be computed while they are written.
+    """Write the file ``name`` with durations or numbers of frames. The lines may be computed while they are written.
 
     Raises:
-        DataDirError: the lines cannot be computed or written.
+        DataDirError: the lines cannot be computed or written. Kaldi's message has been printed.
     """
     try:
         stage.write(name, lines)
@@ -179,11 +167,14 @@ def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes
 def get_utt2dur(
     say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur, unless it exists and has as many lines as utt2spk, and return the exit status 0.
+    """Write utt2dur with the duration of each utterance in seconds (Kaldi: get_utt2dur.sh), and return the exit status 0.
+
+    A utt2dur with as many lines as utt2spk stays. The durations come from the first of these sources: segments,
+    utt2num_frames together with frame_shift, the audio in wav.scp, and feats.scp.
 
     Args:
         say: prints Kaldi's messages.
-        folder: path of the directory.
+        folder: path of the data directory.
         frame_shift: frame shift in seconds, for durations from features. A file ``frame_shift`` takes precedence.
         nj: number of parts of the audio, which are measured one after another.
         read_entire_file: count all samples instead of reading the headers.
@@ -201,25 +192,26 @@ def get_utt2dur(
         shift = (b"".join(read_chunks(f"{folder}/frame_shift")) if has_shift else frame_shift.encode()).strip()
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
-        def format_duration(key: bytes, frames: bytes) -> bytes:
+        def format_duration(key: bytes, frame_count: bytes) -> bytes:
             if parse_number(shift) <= 0:
                 file = f"{folder}/frame_shift" if has_shift else ""
-                text = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
-                raise DataDirError(text, file)
-            return b"%b %b" % (key, format_number((parse_number(frames) + 1.5) * parse_number(shift)))
+                problem = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
+                raise DataDirError(problem, file)
+            # Add the part of the last frame beyond its shift, which Kaldi takes as (25 ms - 10 ms) / 10 ms = 1.5 shifts.
+            return b"%b %b" % (key, format_number((parse_number(frame_count) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):
             say(f"working out {target} from {segments}")
-            entire = read_entire_file or _has_speed_command(wav)
+            counts_samples = read_entire_file or _has_speed_command(wav)
 
             def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
                 try:
-                    return measure_recordings(stage, names, entire)
+                    return measure_recordings(stage, names, counts_samples)
                 except (ArkError, OSError) as error:
                     raise say.fail("there was a problem getting the durations", str(error)) from None
 
-            times = compute_segment_durations(segments, measure_or_fail)
-            stage.write("utt2dur", (replace_values(part, seconds) for part, seconds in times))
+            durations = compute_segment_durations(segments, measure_or_fail)
+            stage.write("utt2dur", (replace_values(chunk, seconds) for chunk, seconds in durations))
         elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
@@ -229,16 +221,16 @@ def get_utt2dur(
         elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_from_headers(say, stage, "utt2dur", "utterance"):
-                entire = read_entire_file | _reads_entire(say, wav, "utt2dur")
+                counts_samples = read_entire_file | _must_read_entire_files(say, wav, "utt2dur")
                 parts = min(nj, stage.count_lines("utt2spk"))
-                compute_in_parts(
-                    say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
+                compute_file_in_parts(
+                    say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, counts_samples)
                 )
         elif stage.find("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
             if has_shift:
                 say(f"using frame_shift={os.fsdecode(shift)} from file {folder}/frame_shift")
-            stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in measure_features(feats)))
+            stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in count_feature_frames(feats)))
         else:
             raise say.fail(f"Expected {wav}, {segments} or {feats} to exist")
         check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
@@ -247,21 +239,21 @@ def get_utt2dur(
 
 
 def write_from_headers(say: Printer, stage: Stage, name: str, unit: str) -> bool:
-    """Write the file ``name`` with the durations in the headers of SPHERE files, and return True.
+    """Write the durations in headers of SPHERE files to the file ``name``, and return True; False if there are none.
 
-    Return False, and write nothing, if some of the audio is not in such files. ``unit`` is "utterance" or "recording".
+    The messages speak of a ``unit``, "utterance" or "recording".
     """
-    durations = read_sphere_durations(stage.find("wav.scp"))
-    if durations is None:
+    lines = read_sphere_durations(stage.find("wav.scp"))
+    if lines is None:
         say(f"could not get {unit} lengths from sphere-file headers, using wav-to-duration")
         return False
-    stage.write(name, durations)
+    stage.write(name, lines)
     say(f"successfully obtained {unit} lengths from sphere-file headers")
     return True
 
 
 def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
-    """Warn if the files ``name`` and ``listing`` differ in the number of lines. A line stands for one of the ``units``.
+    """Warn if the file ``name`` does not have as many lines as the file ``listing``, which has all ``units``.
 
     Raises:
         DataDirError: ``name`` has less than half as many lines as ``listing``.
@@ -274,14 +266,14 @@ def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: s
 
 
 def measure_recordings(
-    src: DataFiles, names: set[bytes], entire: bool = False, errors: dict[bytes, ArkError] | None = None
+    src: DataFiles, names: set[bytes], counts_samples: bool = False, errors: dict[bytes, ArkError] | None = None
 ) -> dict[bytes, float]:
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
         src: the data directory.
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
-        entire: count samples instead of reading headers.
+        counts_samples: True to count samples instead of reading headers.
         errors: collects the errors of recordings, which are then omitted. If it is None, the first error is raised.
 
     Raises:
@@ -289,15 +281,15 @@ def measure_recordings(
         ArkError: the audio cannot be read.
     """
     durations = read_durations(src, names)
-    if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
+    if (missing_names := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
-        endless = dict(find_endless_entries(path, missing))
+        endless = dict(find_endless_entries(path, missing_names))
         if errors is None and endless:
             raise next(iter(endless.values()))
-        codec: Any = _make_codec(entire)  # Any, because load_scp declares only names of codecs.
+        codec: Any = _make_wave_info_codec(counts_samples)  # Any, because load_scp declares only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
-        for name in sorted(missing):
+        for name in sorted(missing_names):
             if (key := decode_key(name)) not in recordings:
                 continue
             try:
@@ -312,9 +304,9 @@ def measure_recordings(
 
 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations of recordings or utterances in seconds from a file of a directory.
+    """Return the durations, in seconds, of the recordings or utterances ``names`` from the file ``file`` of a directory.
 
-    Keys that the file lacks are omitted, and so are durations of 0 or less. A missing file has no keys.
+    Names that the file lacks are omitted, and so are durations of 0 or less. The file may be missing.
     """
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
@@ -328,8 +320,11 @@ def _has_speed_command(wav_scp: str) -> bool:
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
-def _reads_entire(say: Printer, wav: str, name: str) -> bool:
-    """Return True if a command changes the speed, because the header of its output may be wrong. Print Kaldi's message."""
+def _must_read_entire_files(say: Printer, wav: str, name: str) -> bool:
+    """Return True, and print Kaldi's message, if a command in the file ``wav`` changes the speed.
+
+    The header of the command's output may be wrong. ``name`` is the file to compute, such as "utt2dur".
+    """
     if not _has_speed_command(wav):
         return False
     say(
@@ -343,14 +338,14 @@ def _reads_entire(say: Printer, wav: str, name: str) -> bool:
 
 
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
-    """Write reco2dur, unless it exists and has all recordings, and return the exit status 0.
+    """Write reco2dur with the duration of each recording in seconds (Kaldi: get_reco2dur.sh). Return the exit status 0.
+
+    A reco2dur with as many lines as wav.scp stays. Without segments, a complete utt2dur is copied.
 
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
-        nj: has no effect.
-        cmd: has no effect.
-        frame_shift: has no effect.
+        nj, cmd, frame_shift: without effect.
 
     Raises:
         DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
@@ -372,8 +367,8 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
             raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
-            entire = _reads_entire(say, wav, "reco2dur")
-            write_durations(say, stage, "reco2dur", read_audio_durations(wav, entire))
+            counts_samples = _must_read_entire_files(say, wav, "reco2dur")
+            write_durations(say, stage, "reco2dur", read_audio_durations(wav, counts_samples))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0
@@ -382,9 +377,10 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames from the features or, without features, from the durations, unless the file exists.
+    """Write utt2num_frames with the number of frames of each utterance, unless the file exists. Return the exit status 0.
 
-    Return the exit status 0. Without features, utt2dur is written as well if it is incomplete.
+    The frames of feats.scp are counted. Without feats.scp, the numbers are computed from utt2dur, which is written first if
+    it is incomplete (Kaldi: get_utt2num_frames.sh).
 
     Args:
         say: prints Kaldi's messages.
@@ -406,23 +402,24 @@ def get_utt2num_frames(
             say(f"{folder}/utt2num_frames already present!")
             return 0
         if stage.find("feats.scp"):
-            compute_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", measure_features)
+            compute_file_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", count_feature_frames)
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
             count = (seconds - frame_overlap) / frame_shift
+            # Return infinity and NaN unchanged, so that replace_values raises an error that names the utterance.
             return float(math.trunc(count)) if math.isfinite(count) else count
 
-        parts = read_chunks(f"{folder}/utt2dur")
-        lines = (replace_values(part, map(count_frames, get_numbers(part, 2))) for part in parts)
+        chunks = read_chunks(f"{folder}/utt2dur")
+        lines = (replace_values(chunk, map(count_frames, get_numbers(chunk, 2))) for chunk in chunks)
         stage.write("utt2num_frames", lines)
     return 0
 
 
 def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
-    """Yield lines of a segments file whose segments are whole recordings. If utt2dur is missing, write it first."""
+    """Yield chunks of a segments file in which each utterance is a whole recording. Write utt2dur first if it is missing."""
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):
@@ -431,8 +428,8 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file whose segments are whole recordings, and return the exit status 0."""
-    helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
-    with locked(folder):
-        sys.stdout.buffer.writelines(generate_segments(helper, folder))
+    """Print a segments file in which each utterance is a whole recording, and return the exit status 0."""
+    say_durations = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
+    with lock_directories(folder):
+        sys.stdout.buffer.writelines(generate_segments(say_durations, folder))
     return 0

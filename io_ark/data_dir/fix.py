@@ -46,12 +46,12 @@ _ORDERS = {
 }
 
 
-def fix(
+def fix_directory(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
     """Sort the files of a data directory, remove utterances that some files lack, and return the exit status.
 
-    As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
+    As with Kaldi's fix_data_dir.sh, most files in ``.backup`` are sorted versions of the old files.
 
     Args:
         say: prints Kaldi's messages.
@@ -78,7 +78,7 @@ def fix(
 
 
 def fix_stage(say: Printer, stage: Stage) -> None:
-    """Fix the files that a job has written, before they are put in place. An error discards all new files."""
+    """Fix the new files of a stage before they are put in place. If an error is raised, the stage discards all new files."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -88,7 +88,10 @@ def fix_stage(say: Printer, stage: Stage) -> None:
 
 
 class _Fix:
-    """Carries out the steps of ``fix_data_dir.sh`` on a directory."""
+    """Carries out the steps of ``fix_data_dir.sh`` on the files of a stage.
+
+    For ``utterance_files``, ``speaker_files`` and ``strip_cr``, see the arguments of :func:`fix_directory`.
+    """
 
     def __init__(
         self,
@@ -105,21 +108,22 @@ class _Fix:
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
-        """Sort all files, and filter them by recordings, speakers and utterances."""
+        """Sort all files, and remove lines whose recording, speaker or utterance is missing in another file."""
         for name in dict.fromkeys((*SORTED_FILES, *self.utterance_files, *self.speaker_files)):
             if self.stage.find(name):
                 self.stage.back_up(name)
-                self.check(name)
-                self.sort(name)
+                self.check_file(name)
+                self.sort_file(name)
         self.filter_recordings()
         self.filter_speakers()
-        paths_before = self.stage.find("utt2spk"), self.stage.find("segments")
+        old_paths = self.stage.find("utt2spk"), self.stage.find("segments")
         self.filter_utterances()
-        if paths_before != (self.stage.find("utt2spk"), self.stage.find("segments")):
+        # A file that was written again has a new temporary path.
+        if old_paths != (self.stage.find("utt2spk"), self.stage.find("segments")):
             self.filter_speakers()
             self.filter_recordings()
 
-    def check(self, name: str) -> None:
+    def check_file(self, name: str) -> None:
         """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a channel in segments.
 
         With ``strip_cr``, remove the carriage returns.
@@ -142,40 +146,43 @@ class _Fix:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in read_chunks(path)))
             self.say(f"removed {return_count} carriage returns from {self.folder}/{name}")
 
-    def sort(self, name: str) -> None:
-        """Sort a file by its keys, and keep one line of each key. A key with two values may be an error."""
+    def sort_file(self, name: str) -> None:
+        """Sort the file ``name`` by its keys, and keep the first line of each key. Report keys with two values."""
         path = self.stage.find(name)
         if is_sorted(path):
             return
         unique_lines = []
         for key, group in groupby(sort_lines([read_chunks(path)], get_sort_key), get_sort_key):
-            first, *repetitions = group
-            unique_lines.append(first)
-            if name != "spk2utt" and any(line.split() != first.split() for line in repetitions):
+            first_line, *repetitions = group
+            unique_lines.append(first_line)
+            if name != "spk2utt" and any(line.split() != first_line.split() for line in repetitions):
                 self.report_two_values(name, path, key)
         self.stage.write(name, unique_lines)
         if not have_same_bytes(self.stage.find(os.path.join(BACKUP, name)), self.stage.find(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Raise DataDirError for a key with two values, or only warn if the file can be computed from other files."""
+        """Raise DataDirError for a key with two values in the file at ``path``. Only warn if it can be computed again."""
         lines = [
             (line_number, line.split())
             for line_number, line in enumerate(read_lines(path), 1)
             if get_sort_key(line) == key
         ]
         line_number = next(line_number for line_number, line in lines if line != lines[0][1])
-        text = f"another value than in line {lines[0][0]}, and only one would be kept: "
+        problem = f"another value than in line {lines[0][0]}, and only one would be kept: "
         error = DataDirError(
-            text + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
+            problem + "remove one line, or rename a key", os.path.join(self.folder, name), line_number, key
         )
         if name not in DERIVED_FILES:
             raise error
-        error.message = text + "the first is kept; compute the file again"
+        error.message = problem + "the first is kept; compute the file again"
         warn(f"{self.say.name}: warning: {error}")
 
-    def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Keep only the lines of a file that have one of ``keys``. With a ``reason``, print the numbers of lines."""
+    def filter_file(self, keys: Container[bytes], name: str, reason: str = "") -> None:
+        """Keep only the lines of the file ``name`` whose key is in ``keys``.
+
+        If lines are removed and ``reason`` is not empty, print the numbers of lines and the reason in Kaldi's words.
+        """
         path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
@@ -219,7 +226,7 @@ class _Fix:
         recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.find(name):
-                self.filter(recordings, name, "recordings")
+                self.filter_file(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
         """Write spk2utt from utt2spk, and return the speakers."""
@@ -228,33 +235,36 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers in utt2spk, cmvn.scp and spk2gender. Remove other speakers from utt2spk and the files by speaker."""
+        """Keep the speakers that utt2spk has, and that cmvn.scp and spk2gender have if these files exist.
+
+        Other speakers are removed from utt2spk and from all files by speaker.
+        """
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
-                listed = read_id_list(self.stage.find(name))
-                common = [speaker for speaker in speakers if speaker in listed]
-                if len(common) != len(speakers):
-                    text = f"filtered speakers from {len(speakers)} to {len(common)} lines"
-                    self.say(f"{text} based on filter {self.folder}/{name}.")
-                    if not common:
+                listed_speakers = read_id_list(self.stage.find(name))
+                common_speakers = [speaker for speaker in speakers if speaker in listed_speakers]
+                if len(common_speakers) != len(speakers):
+                    counts = f"filtered speakers from {len(speakers)} to {len(common_speakers)} lines"
+                    self.say(f"{counts} based on filter {self.folder}/{name}.")
+                    if not common_speakers:
                         self.emptying_file, self.was_empty = name, not self.stage.has_lines(name)
-                speakers = common
-        known = set(speakers)
-        self.filter(known, "spk2utt", "speakers")
+                speakers = common_speakers
+        remaining_speakers = set(speakers)
+        self.filter_file(remaining_speakers, "spk2utt", "speakers")
         refuse = make_refusal("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find("spk2utt")), refuse))
         for name in ("cmvn.scp", "spk2gender", *self.speaker_files):
             if self.stage.find(name):
-                self.filter(known, name, "speakers")
+                self.filter_file(remaining_speakers, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that the existing files by utterance have, except utt2uniq and vad.scp.
+        """Keep the utterances that all existing files by utterance have. The files utt2uniq and vad.scp do not matter.
 
         In utt2dur and utt2num_frames, the value must be above 0. Other utterances are removed from all files by utterance.
 
         Raises:
-            DataDirError: no utterance would be left, a file is not sorted, or a duration is negative.
+            DataDirError: no utterance would be left, a file is not sorted, or :meth:`check_ends` finds a wrong duration.
         """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
@@ -280,14 +290,14 @@ class _Fix:
             f"all {count} utterances." if len(utterances) == count else f"{len(utterances)} utterances out of {count}"
         )
         self.say.write(f"fix_data_dir.sh: kept {summary}")
-        known = set(utterances)
+        remaining = set(utterances)
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
             if stage.find(name):
                 stage.back_up(name)
-                self.filter(known, name)
+                self.filter_file(remaining, name)
 
     def check_ends(self, name: str) -> None:
-        """Raise DataDirError for a duration below 0 of a segment that ends at -1, which Kaldi's get_utt2dur.sh writes."""
+        """Raise DataDirError if the file ``name`` has a value of 0 or less for a segment that ends at -1, as Kaldi writes."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -296,10 +306,9 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), line_number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of a file are sorted, or, with ``by_speaker``, that their second fields are sorted.
+        """Check that the lines of the file ``name`` are sorted; with ``by_speaker``, that their second fields are sorted.
 
-        Raises:
-            DataDirError: a line is out of order. Kaldi's ``message`` has been printed.
+        If not, print Kaldi's ``message``, and raise DataDirError.
         """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -309,12 +318,12 @@ class _Fix:
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
-            for line_number, (before, value) in enumerate(
+            for line_number, (value_before, value) in enumerate(
                 zip([previous, *values], values, strict=False), lines_before + 1
             ):
-                if value < before:
-                    for text in message.split("\n"):
-                        self.say.write(text)
+                if value < value_before:
+                    for line_of_message in message.split("\n"):
+                        self.say.write(line_of_message)
                     line = next(islice(read_lines(path), line_number - 1, None))
                     key, advice = get_field(line), "rename the utterance or its speaker"
                     if name == "utt2spk":
@@ -325,14 +334,14 @@ class _Fix:
 
 
 def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
-    """Return lines of segments with four fields, separated by single spaces."""
+    """Return the lines of a chunk of segments, cut to four fields with single spaces between them."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
     return [b" ".join((split_fields(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in split_lines(chunk)]
 
 
 def _read_keys_above_zero(path: str) -> set[bytes]:
-    """Return the keys of a file that have values above 0."""
+    """Return the keys of the lines of a file that have two fields, a key and a value above 0."""
     bad_numbers = {line_number for line_number, _ in find_bad_lines(path, has_positive)}
     return {get_field(line) for line_number, line in enumerate(read_lines(path), 1) if line_number not in bad_numbers}
 
@@ -346,18 +355,18 @@ def write_filtered(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write a file of the lines in ``lead``, followed by the lines of ``source`` with these keys.
+    """Write the file ``name`` of a stage: the lines in ``lead``, then the lines of ``source`` whose key is in ``keys``.
 
-    A blank line is an error. With ``may_end_blank``, blank lines at the end only cause a warning.
+    A blank line is an error. With ``may_end_blank``, blank lines at the end of the file only cause a warning.
     """
 
-    def refuse(number: int) -> None:
+    def refuse_blank_line(number: int) -> None:
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:
             make_refusal("Bad line without a key", source)(number)
 
-    with stage.writing(name) as write:
-        for part in lead:
-            write(part)
-        select_lines(keys, source, write, refuse=refuse)
+    with stage.open_writer(name) as write:
+        for line in lead:
+            write(line)
+        select_lines(keys, source, write, refuse=refuse_blank_line)

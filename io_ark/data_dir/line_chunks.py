@@ -8,14 +8,14 @@ CHUNK_BYTES = 1 << 20  # Size of a chunk. Splitting its lines takes much longer 
 
 
 def read_chunks(file: str | int) -> Iterator[bytes]:
-    """Read a file, or a file descriptor, in chunks of whole lines. The last line may lack its newline."""
-    with open(file, "rb", closefd=isinstance(file, str)) as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            yield chunk if chunk.endswith(b"\n") else chunk + stream.readline()
+    """Yield the bytes of a file (path or descriptor) in chunks of whole lines. The last line may lack its newline."""
+    with open(file, "rb", closefd=isinstance(file, str)) as reader:
+        while chunk := reader.read(CHUNK_BYTES):
+            yield chunk if chunk.endswith(b"\n") else chunk + reader.readline()
 
 
 def read_lines(file: str | int) -> Iterator[bytes]:
-    """Read a file, or a file descriptor, line by line. Lines keep their newlines."""
+    """Yield the lines of a file (path or descriptor). Lines keep their newlines."""
     for chunk in read_chunks(file):
         yield from split_lines(chunk)
 
@@ -30,7 +30,7 @@ def split_lines(chunk: bytes) -> list[bytes]:
 
 
 def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield each chunk with the number of lines before it."""
+    """Yield pairs of the number of lines before a chunk, and the chunk."""
     lines_before = 0
     for chunk in chunks:
         yield lines_before, chunk

@@ -15,21 +15,16 @@ _NOT_SPLIT_BY_AWK = (b"\r", b"\v", b"\f")
 
 
 def split_fields(line: bytes, *, awk: bool = False) -> list[bytes]:
-    """Split a line into its fields. With ``awk``, only spaces, tabs and newlines separate fields.
-
-    >>> split_fields(b"a b\\r\\n"), split_fields(b"a b\\r\\n", awk=True)
-    ([b'a', b'b'], [b'a', b'b\\r'])
-    """
+    """Split a line into its fields. With ``awk``, only spaces, tabs and newlines separate fields."""
     if awk and (b"\r" in line or b"\v" in line or b"\f" in line):
         return [field for field in re.split(rb"[ \t\n]+", line) if field]
     return line.split()
 
 
 def split_script_line(line: bytes) -> list[bytes]:
-    """Split a line of a script file into its key and either the words of a command or a whole file name.
+    """Split a line of a script file into its key and either the words of a command or the whole file name.
 
-    >>> split_script_line(b"a cat  b.wav |"), split_script_line(b"a  my  file.wav ")
-    ([b'a', b'cat', b'b.wav', b'|'], [b'a', b'my  file.wav'])
+    A command with quotes or backslashes is not split, because spaces within quotes matter.
     """
     if line.rstrip().endswith(b"|") and not re.search(rb"[\"'\\]", line):
         return line.split()
@@ -37,13 +32,13 @@ def split_script_line(line: bytes) -> list[bytes]:
 
 
 def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
-    """Return field ``number`` of a line, counted from 1; b"" if the line has fewer fields."""
+    """Return field ``number`` of a line, counted from 1; b"" for a shorter line. For ``awk``, see :func:`split_fields`."""
     fields = split_fields(line, awk=awk) if awk else line.split(None, number)
     return fields[number - 1] if len(fields) >= number else b""
 
 
 def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
-    """Return field ``number``, from 1 on, of each line; b"" if missing. With ``awk``, only spaces and tabs separate."""
+    """Return field ``number``, counted from 1, of each line of a chunk; b"" for a shorter line (see :func:`get_field`)."""
     lines = split_lines(chunk)
     awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
     if not awk:
@@ -70,7 +65,7 @@ def has_single_spaces(chunk: bytes) -> bool:
 
 
 def sort_unique_values(file: str, number: int, *, awk: bool) -> list[bytes]:
-    """Return the distinct values of field ``number`` of a file, sorted. Fields are counted from 1."""
+    """Return the distinct values of field ``number``, counted from 1, of the lines of a file, sorted by their bytes."""
     values: set[bytes] = set()
     for chunk in read_chunks(file):
         values.update(get_column(chunk, number, awk=awk))
@@ -78,7 +73,7 @@ def sort_unique_values(file: str, number: int, *, awk: bool) -> list[bytes]:
 
 
 def require_two_fields(chunks: Iterable[bytes], refuse: Callable[[int, bytes], object]) -> Iterator[bytes]:
-    """Yield chunks unchanged. Call ``refuse`` with the number and the text of a line that has not exactly two fields."""
+    """Yield chunks unchanged. Call ``refuse`` with the number and the bytes of each line without exactly two fields."""
     for lines_before, chunk in number_chunks(chunks):
         for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             if len(line.split()) != 2:

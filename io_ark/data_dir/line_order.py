@@ -14,9 +14,7 @@ from io_ark.data_dir.line_fields import get_column
 def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
     """Return the number, counted from 1, of the first key that is not larger than the key before; 0 if the keys increase.
 
-    Args:
-        keys: keys to check.
-        previous: key before ``keys``; None at the start of a file.
+    ``previous`` is the key before ``keys``, or None at the start of a file.
     """
     if previous is not None and keys and keys[0] <= previous:
         return 1
@@ -26,12 +24,12 @@ def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
 
 
 def is_sorted(file: str) -> bool:
-    """Return True if the first fields are unique and sorted, no line is indented or blank, and the last line ends with a newline."""
+    """Return True if the first fields of a file's lines increase, no line is indented or blank, and a newline ends the file."""
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)
-        indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
-        if indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
+        is_indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
+        if is_indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
             return False
         previous = keys[-1]
     return True

@@ -22,16 +22,16 @@ def select_lines(
     exclude: bool = False,
     refuse: Callable[[int], object],
 ) -> tuple[int, int]:
-    """Write the lines of a file that have one of the keys in field ``number``. With ``exclude``, write all other lines.
+    """Write the lines of a file whose field ``number`` is one of the keys. With ``exclude``, write all other lines.
 
     Args:
         keys: keys to select.
         file: path or file descriptor.
         write: function that receives the selected lines. If None, lines are only counted.
         number: number of the field, counted from 1.
-        exclude: select the lines whose field is not one of the keys.
-        refuse: called with the number of a line that lacks the field, after the preceding lines have been written. If the
-            function returns, the later lines of the same chunk are skipped.
+        exclude: True to select the lines whose field is not one of the keys.
+        refuse: function that is called with the number of a line that lacks the field, after the preceding lines have been
+            written. If the function returns, the later lines of the same chunk are skipped.
 
     Returns:
         The number of selected lines, and the number of all lines.
@@ -39,13 +39,13 @@ def select_lines(
     selected_count = line_count = 0
     for chunk in read_chunks(file):
         lines, fields = split_lines(chunk), get_column(chunk, number)
-        lacking = fields.index(b"") if b"" in fields else len(lines)
-        pairs = zip(lines[:lacking], fields, strict=False)
-        selected = [line for line, field in pairs if (field in keys) is not exclude]
-        if write and selected:
-            write(b"".join(selected))
-        if lacking < len(lines):
-            refuse(line_count + lacking + 1)
-        selected_count += len(selected)
+        complete_count = fields.index(b"") if b"" in fields else len(lines)
+        pairs = zip(lines[:complete_count], fields, strict=False)
+        selected_lines = [line for line, field in pairs if (field in keys) is not exclude]
+        if write and selected_lines:
+            write(b"".join(selected_lines))
+        if complete_count < len(lines):
+            refuse(line_count + complete_count + 1)
+        selected_count += len(selected_lines)
         line_count += len(lines)
     return selected_count, line_count

@@ -29,12 +29,12 @@ DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5D
 
 
 def make_usage_error(status: int = DIED) -> DataDirError:
-    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call` shows the script's usage."""
+    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call_script` shows the script's usage."""
     return DataDirError("", status=status)
 
 
 def open_source(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads for these arguments. If it cannot be opened, warn and return None."""
+    """Return what Perl's ``<>`` reads: standard input, or the first argument. If it cannot be opened, warn and return None."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -46,7 +46,7 @@ def open_source(arguments: list[str]) -> str | int | None:
 
 
 def open_argument(file: str) -> str | int:
-    """Return the file that Perl's ``open`` reads. The name ``-`` stands for standard input."""
+    """Return the file that Perl's ``open`` reads: :data:`STDIN` for the name ``-``, otherwise the path ``file``."""
     return STDIN if file == "-" else file
 
 
@@ -55,24 +55,18 @@ def get_source_name(file: str | int) -> str:
 
 
 @contextlib.contextmanager
-def opening(text: str) -> Iterator[None]:
-    """Within this context, replace the error for a file that cannot be opened with an error in the form of Perl.
-
-    The error has the message ``text``, followed by the reason, and Perl's exit status.
-
-    Raises:
-        DataDirError: a file cannot be opened.
-    """
+def report_open_errors(message: str) -> Iterator[None]:
+    """Within this context, raise DataDirError like Perl, "message: reason", for a file that cannot be opened."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
-        raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
+        raise DataDirError(f"{message}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
 def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
-    """Return a function that raises DataDirError for a line, with the message ``text``.
+    """Return a function that raises DataDirError for a line of ``file``, with a message that begins with ``text``.
 
-    The arguments of the function are the number of the line and, to show it in the message, the line.
+    The function takes the number of the line and, optionally, the bytes of the line, which the message then shows.
 
     ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
     """
@@ -81,8 +75,8 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     def raise_error(number: int, line: bytes | None = None) -> None:
         ending = ":"
         if line is not None:
-            shown = line.decode("utf-8", "backslashreplace").strip()
-            ending = f": {shown!r};" if shown else ": the line is blank;"
+            shown_line = line.decode("utf-8", "backslashreplace").strip()
+            ending = f": {shown_line!r};" if shown_line else ": the line is blank;"
         message = f"{text}{ending} correct this line"
         raise DataDirError(message, get_source_name(file), number, status=status, partly=True)
 
@@ -90,17 +84,15 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 
 
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
-    """Return the first field of each line of a list of names.
+    """Return the names in a list, which are the first fields of its lines, as a set.
 
-    Args:
-        file: name of the list, or ``-``.
-        text: start of the message for a blank line.
+    ``file`` is the name of the list, or ``-``. ``text`` is the start of the message for a blank line.
 
     Raises:
         DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
     """
     source, keys = open_argument(file), set[bytes]()
-    with opening(f"Could not open id-list file {file}"):
+    with report_open_errors(f"Could not open id-list file {file}"):
         for lines_before, chunk in number_chunks(read_chunks(source)):
             if not lines_before and chunk.startswith(BYTE_ORDER_MARK):
                 raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
@@ -112,7 +104,9 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 
 
 def filter_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file that have a name from a list in one field, and return the exit status 0.
+    """Print the lines of a file in which a chosen field is in a list of names, and return the exit status 0.
+
+    The option ``-f`` chooses the field, by default the first, and ``--exclude`` prints all other lines instead.
 
     Raises:
         DataDirError: an argument is invalid, the list cannot be read, or a line lacks the field.
@@ -131,9 +125,9 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
         if number < 1:
-            for at, line in enumerate(read_lines(file), 1):
+            for line_number, line in enumerate(read_lines(file), 1):
                 if not (fields := line.split()):
-                    make_refusal(text, file)(at)
+                    make_refusal(text, file)(line_number)
                 # As in Perl, index -1 is the last field, and a missing field is not in the list.
                 if ((fields[number - 1] if -number < len(fields) else b"") in keys) is not exclude:
                     write(line)
@@ -143,7 +137,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
-    """Print the spk2utt of a file utt2spk, and return the exit status 0."""
+    """Convert a file utt2spk, or standard input, to spk2utt on standard output, and return the exit status 0."""
     if len(argv) > 1:
         raise make_usage_error()
     file = open_source(argv)
@@ -155,7 +149,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
-    """Print the utt2spk of one or several files spk2utt, and return the exit status 0."""
+    """Convert files spk2utt, or standard input, to utt2spk on standard output, and return the exit status 0."""
     for name in argv or ["-"]:
         file = open_source([name])
         if file is not None:
@@ -166,16 +160,13 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
 
 
 def _parse_integer(text: str) -> int:
+    """Parse the whole number at the start of a string, as Perl does. Return 0 if there is no number."""
     match = re.match(r"\s*[+-]?[0-9]+", text)
     return int(match[0][:MAX_DIGITS]) if match else 0
 
 
 def parse_positive(text: str) -> int:
-    """Parse a positive whole number in ASCII digits. Return 0 for any other string.
-
-    >>> parse_positive("12"), parse_positive("0"), parse_positive("\u00b2"), parse_positive("1.5")
-    (12, 0, 0, 0)
-    """
+    """Parse a positive whole number in ASCII digits. Return 0 for any other string."""
     return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
@@ -188,18 +179,18 @@ def _spread_evenly(count: int, size: int) -> bytes:
 
 
 def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> list[bytes]:
-    """Return ``size`` lines of a file.
+    """Return ``size`` lines of a file in their order, chosen like the lines of Kaldi's subset_scp.pl.
 
     Args:
         file: name of the file, or ``-``.
         size: number of lines.
         flag: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
-        quiet: return all lines of a file that has fewer than ``size``, instead of raising an error.
+        quiet: True to return all lines of a file that has fewer than ``size``, instead of raising an error.
 
     Raises:
-        DataDirError: the file cannot be opened, or has fewer lines.
+        DataDirError: the file cannot be opened, or has fewer than ``size`` lines and ``quiet`` is False.
     """
-    with opening(f"Opening input scp file {file}"):
+    with report_open_errors(f"Opening input scp file {file}"):
         lines = list(read_lines(open_argument(file)))
     if size > len(lines) and not quiet:
         message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
@@ -220,17 +211,18 @@ def subset_scp(say: Printer, argv: list[str]) -> int:
     if len(argv) < 2:
         raise make_usage_error()
     if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
-        text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
-        raise DataDirError(text, status=DIED)
+        message = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
+        raise DataDirError(message, status=DIED)
     flag = next((name for name in ("--first", "--last") if name in flags), "")
     sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), flag, quiet="--quiet" in flags))
     return 0
 
 
-def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
-    """Yield lines in the order of shuffle_list.pl, which compares random numbers as text.
+def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
+    """Return an iterator over the lines of chunks in the random order of Kaldi's shuffle_list.pl.
 
-    The numbers come from Perl's generator, which is ``drand48`` of the C library.
+    Each line gets a random number of Perl's generator, which is ``drand48`` of the C library with this seed. The lines are
+    sorted by these numbers as text, with 15 significant digits.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
     state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED
@@ -253,27 +245,27 @@ def shuffle_list(say: Printer, argv: list[str]) -> int:
         return 1
     file = open_source(argv)
     if file is not None:
-        sys.stdout.buffer.writelines(shuffle(read_chunks(file), seed))
+        sys.stdout.buffer.writelines(shuffle_lines(read_chunks(file), seed))
     return 0
 
 
 def read_map(file: str) -> dict[bytes, bytes]:
-    """Return a map from the first field of a line to its other fields, joined by single spaces.
+    """Return a map from the first field of each line of a file to its other fields, joined by single spaces.
 
-    A key with several values causes a warning, and has the last value. ``file`` is a path, or ``-``.
+    A key with several values causes a warning, and maps to the last value. ``file`` is a path, or ``-``.
 
     Raises:
         DataDirError: the file cannot be opened, or has an empty line.
     """
     values: dict[bytes, bytes] = {}
     line_number = 0
-    with opening(f"Error opening map file {file}"):
+    with report_open_errors(f"Error opening map file {file}"):
         for chunk in read_chunks(open_argument(file)):
-            plain = has_single_spaces(chunk)
+            is_plain = has_single_spaces(chunk)
             for line_number, line in enumerate(
-                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), line_number + 1
+                chunk.rstrip(b"\n").split(b"\n") if is_plain else split_lines(chunk), line_number + 1
             ):
-                key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
+                key, _, value = (line if is_plain else b" ".join(line.split())).partition(b" ")
                 if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! the key has several values: the last value is used"
                     warn(DataDirError(text, file, line_number, key))
@@ -284,12 +276,14 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the values from a map in place of the fields, and return the exit status.
+    """Print standard input with fields replaced by their values in the map file of the last argument. Return 0.
+
+    The option ``-f`` selects a range of fields, by default all. With ``--permissive``, a field without a value stays.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
     """
-    begin, end, permissive = None, None, False
+    begin, end, is_permissive = None, None, False  # `begin` and `end` are indices from 0 of the first and last field.
     for _ in range(3):
         if argv[:1] == ["-f"]:
             spec, argv = "".join(argv[1:2]), argv[2:]
@@ -301,38 +295,42 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             if begin is None and end is None:
                 raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:
-            permissive, argv = True, argv[1:]
+            is_permissive, argv = True, argv[1:]
     if len(argv) != 1:
         raise make_usage_error(1)
     table = read_map(argv[0])
     replaced = slice(max(begin or 0, 0), None if end is None else end + 1)
 
-    def replace_missing(word: bytes) -> bytes:
-        if not permissive:
+    def keep_or_refuse(word: bytes) -> bytes:
+        """Return a field that is not in the map unchanged, with a warning, or raise DataDirError."""
+        if not is_permissive:
             raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
         warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
         return word
 
     for chunk in read_chunks(STDIN):
-        out: list[bytes] = []
-        plain = has_single_spaces(chunk)  # If True, fields after the replaced fields need not be split.
+        mapped_lines: list[bytes] = []
+        is_plain = has_single_spaces(chunk)  # If True, fields after the replaced fields need not be split.
         try:
-            for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
-                fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
+            for line in chunk[:-1].split(b"\n") if is_plain else split_lines(chunk):
+                fields = line.split(b" ", -1 if end is None else end + 1) if is_plain else line.split()
                 try:
                     fields[replaced] = map(table.__getitem__, fields[replaced])
                 except KeyError:
                     fields[replaced] = [
-                        table[word] if word in table else replace_missing(word) for word in fields[replaced]
+                        table[word] if word in table else keep_or_refuse(word) for word in fields[replaced]
                     ]
-                out.append(b" ".join(fields))
+                mapped_lines.append(b" ".join(fields))
         finally:
-            sys.stdout.buffer.write(b"\n".join([*out, b""]))
+            sys.stdout.buffer.write(b"\n".join([*mapped_lines, b""]))
     return 0
 
 
-def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
-    """Divide speakers, whose numbers of lines are ``sizes``, into parts as evenly as split_scp.pl.
+def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
+    """Divide speakers, whose numbers of lines are ``sizes``, into ``parts`` parts as evenly as split_scp.pl.
+
+    Parts begin with equal numbers of speakers. As long as this makes two neighboring parts more equal, the last or the first
+    speaker of a part moves to the next or the previous part.
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
@@ -340,52 +338,53 @@ def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
     Raises:
         DataDirError: there are fewer speakers than parts.
     """
-    total, sums = len(sizes), list(accumulate(sizes, initial=0))
-    if total < parts:
-        text = f"Refusing to split data because number of speakers {total} is less than the number of output .scp files {parts}"
-        raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
-    bounds = [-(-part * total // parts) for part in range(parts + 1)]
+    speaker_count, sums = len(sizes), list(accumulate(sizes, initial=0))
+    if speaker_count < parts:
+        message = f"Refusing to split data because number of speakers {speaker_count} is less than the number of output .scp files {parts}"
+        raise DataDirError(f"{say.name}: {message}: use fewer parts", status=DIED, partly=True)
+    bounds = [-(-part * speaker_count // parts) for part in range(parts + 1)]
 
     def sum_part(part: int) -> int:
         return sums[bounds[part + 1]] - sums[bounds[part]]
 
-    changed = True
-    while changed:
-        changed = False
+    has_changed = True
+    while has_changed:
+        has_changed = False
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
-                last = bounds[part + 1]
-                count, here, there = sizes[last - 1], sum_part(part), sum_part(part + 1)
-                if abs(there + count - (here - count)) < abs(there - here):
+                end = bounds[part + 1]
+                moved, own_sum, next_sum = sizes[end - 1], sum_part(part), sum_part(part + 1)
+                if abs(next_sum + moved - (own_sum - moved)) < abs(next_sum - own_sum):
                     bounds[part + 1] -= 1
-                    changed = True
+                    has_changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                count, there, here = sizes[first], sum_part(part - 1), sum_part(part)
-                if abs(here - count - (there + count)) < abs(here - there):
+                moved, previous_sum, own_sum = sizes[first], sum_part(part - 1), sum_part(part)
+                if abs(own_sum - moved - (previous_sum + moved)) < abs(own_sum - previous_sum):
                     bounds[part] += 1
-                    changed = True
+                    has_changed = True
     return bounds
 
 
 def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker.
+    """Divide the lines of a file into parts of about the same size. All lines of a speaker are in the same part.
 
     Args:
         say: names the script in messages.
-        scp, utt2spk: paths of the file, whose keys are utterances, and of the file of their speakers.
+        scp: path of the file, whose keys are utterances.
+        utt2spk: path of the file with the speakers of the utterances.
         part_count: number of parts.
 
     Raises:
         DataDirError: a file cannot be read, an utterance has no speaker, or there are fewer speakers than parts.
     """
     speakers: dict[bytes, bytes] = {}
-    with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
+    with report_open_errors(f"{say.name}: Error opening utt2spk file {utt2spk}"):
         refuse = make_refusal(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for chunk in require_two_fields(read_chunks(utt2spk), refuse):
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
-    with opening(f"{say.name}: Error opening input scp file {scp}"):
+    with report_open_errors(f"{say.name}: Error opening input scp file {scp}"):
         for line_number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
@@ -395,22 +394,17 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
-    bounds = _balance(say, list(map(len, groups)), part_count)
+    bounds = _balance_parts(say, list(map(len, groups)), part_count)
     return [list(chain.from_iterable(groups[first:end])) for first, end in pairwise(bounds)]
 
 
 def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts whose sizes differ by at most one.
-
-    Args:
-        say: names the script in messages.
-        scp: path of the file.
-        part_count: number of parts.
+    """Divide the lines of the file ``scp`` into ``part_count`` parts of successive lines, whose sizes differ by at most one.
 
     Raises:
         DataDirError: the file cannot be read, or has fewer lines than parts.
     """
-    with opening(f"{say.name}: Error opening input scp file {scp}"):
+    with report_open_errors(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
     if not lines:
         warn(f"{say.name}: error: empty input scp file {scp}")
@@ -423,9 +417,12 @@ def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
 
 
 def split_scp(say: Printer, argv: list[str]) -> int:
-    """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty."""
+    """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty, otherwise 0.
+
+    With ``-j COUNT NUMBER``, write only the part NUMBER of COUNT parts. The option ``--utt2spk`` keeps speakers together.
+    """
     jobs = job = 0
-    utt2spk, from_one = "", False
+    utt2spk, from_one = "", False  # With from_one, job numbers count from 1 instead of 0.
     for _ in range(3):
         if argv[:1] == ["-j"]:
             jobs, job, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
@@ -434,8 +431,8 @@ def split_scp(say: Printer, argv: list[str]) -> int:
         if argv[:1] == ["--one-based"]:
             from_one, argv = True, argv[1:]
     if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
-        text = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
-        raise DataDirError(f"{say.name}: {text}", status=DIED)
+        message = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
+        raise DataDirError(f"{say.name}: {message}", status=DIED)
     if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
         raise make_usage_error()
     scp, *outputs = argv
@@ -446,7 +443,7 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0
     for output, part in zip(outputs, parts, strict=True):
-        with opening(f"{say.name}: Could not open scp file {output} for writing"):
+        with report_open_errors(f"{say.name}: Could not open scp file {output} for writing"):
             target = sys.stdout.buffer if output == "-" else open(output, "wb")
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
@@ -463,40 +460,41 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
-    """Return Kaldi's message about a file of transcripts, the number of the line and its key.
+    """Return Kaldi's message about the first forbidden white space in a file of transcripts, its line number and its key.
 
-    The message is "" for a file without faults, or in an encoding other than UTF-8.
+    The line number counts from 1. The message is "" for a file without faults, or in an encoding other than UTF-8.
     """
-    last = b"\n"
+    last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None
     lines_before = 0
     for chunk in read_chunks(file):
-        last = chunk[-1:]
-        ascii_only = chunk.isascii()
-        if not ascii_only:
+        last_byte = chunk[-1:]
+        is_ascii = chunk.isascii()
+        if not is_ascii:
             try:
-                text = chunk.decode()
+                decoded_chunk = chunk.decode()
             except UnicodeDecodeError:
                 return "", 0, b""
         if problem is None and (
-            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
+            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not is_ascii and _ODD_SPACES.search(decoded_chunk))
         ):
             for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
                 if not line.endswith(b"\n"):
                     break
-                odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
-                fault = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
+                spaces = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
+                fault = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if spaces else ""
                 if fault:
                     key = b"".join(line.split()[:1])
                     problem = f"The line for utterance {key.decode()} contains {fault}", line_number, key
                     break
         lines_before += chunk.count(b"\n")
-    if problem is None and last != b"\n":
+    if problem is None and last_byte != b"\n":
         problem = f"The current line (nr. {lines_before}) has invalid newline", lines_before + 1, b""
     return problem or ("", 0, b"")
 
 
 def validate_text(say: Printer, argv: list[str]) -> int:
+    """Check the white space in a file of transcripts with :func:`check_text`, and return the exit status 0."""
     if len(argv) != 1:
         raise make_usage_error()
     check_text(say, argv[0])
@@ -504,20 +502,16 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Check that a file of transcripts has no white space that Kaldi forbids.
-
-    Raises:
-        DataDirError: the file is empty, cannot be read, or has such white space (the message of validate_text.pl).
-    """
+    """Raise DataDirError if a file of transcripts is empty or unreadable, or has white space that Kaldi forbids."""
     try:
-        empty = os.path.getsize(file) == 0 and os.path.isfile(file)
+        is_empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, line_number, key = find_text_problem(file)
     except OSError:
         raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
-    if empty:
+    if is_empty:
         raise DataDirError(f"{say.name}: ERROR: file '{file}' is empty or does not exist")
     if problem:
         warn(f"{say.name}: {problem}")
         remedy = "add a newline at its end" if problem.endswith("newline") else "replace them"
-        text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
-        raise DataDirError(f"{say.name}: ERROR: {text}", file, line_number, key)
+        message = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): {remedy}"
+        raise DataDirError(f"{say.name}: ERROR: {message}", file, line_number, key)

@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote
+from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote_name
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
-    combine,
-    copy,
+    combine_directories,
+    copy_directory,
     map_utterances_to_themselves,
     refuse_same,
     write_spk2utt,
 )
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
-from io_ark.data_dir.fix import fix, fix_stage
+from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.line_order import sort_lines
@@ -33,11 +33,11 @@ from io_ark.data_dir.stage import (
     DataFiles,
     Printer,
     Stage,
-    exits_with,
     make_temporary_directories,
     refuse_target,
+    set_status,
 )
-from io_ark.data_dir.validate import validate
+from io_ark.data_dir.validate import validate_directory
 from io_ark.streams.unfinished import is_replaceable
 
 MIN_SEGMENT_SECONDS = 0.01
@@ -48,13 +48,10 @@ _QUOTED = re.compile(rb"'[^']*'")
 
 
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
-    """Return a line of wav.scp with the command that changes the speed of a recording.
+    """Return a line of wav.scp with a command that changes the speed of the recording ``key`` by ``factor``.
 
     Raises:
-        ValueError: no program can read the file, see :func:`parse_audio_entry`.
-
-    >>> add_speed_command(b"a", b"a.wav", b"0.9")
-    b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
+        ValueError: no program can read the entry ``name``, see :func:`parse_audio_entry`.
     """
     audio = parse_audio_entry(name)
     if audio.command:
@@ -66,19 +63,16 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 
 
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Yield chunks of wav.scp with the commands that change the speed.
+    """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
-    Args:
-        path: name of the file, for errors.
-        chunks: chunks of the file, in which a single space follows each key.
-        factor: speed factor, such as b"0.9".
+    In ``chunks``, a single space must follow each key. ``path`` is the name of the file for errors.
 
     Raises:
         DataDirError: no program can read a file that a line names.
     """
-    end = b" -t wav - speed %b |\n" % factor
+    ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
-        if changed_chunk := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
+        if changed_chunk := add_commands(chunk, b" | sox -t wav -" + ending, b" sox -t wav ", ending):
             yield changed_chunk
             continue
         changed_lines = []
@@ -91,7 +85,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         yield b"".join(changed_lines)
 
 
-def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
+def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
     Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
@@ -100,63 +94,59 @@ def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) ->
     Args:
         chunk: lines of wav.scp.
         piped: replacement of the final " |" and newline of a line with a command.
-        before: text before the name of a file, including the space after the key.
-        after: text after the name of a file, including the newline.
+        before_file: bytes before the name of a file, including the space after the key.
+        after_file: bytes after the name of a file, including the newline.
     """
-    count = chunk.count(b"\n")
-    if chunk.count(b" |\n") == count:
+    line_count = chunk.count(b"\n")
+    if chunk.count(b" |\n") == line_count:
         return chunk.replace(b" |\n", piped) if has_single_spaces(chunk) else b""
-    if chunk.count(b".wav\n") != count or chunk.count(b" ") != count or not chunk.endswith(b"\n"):
+    if chunk.count(b".wav\n") != line_count or chunk.count(b" ") != line_count or not chunk.endswith(b"\n"):
         return b""
     if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
         return b""
-    return chunk.replace(b" ", before).replace(b"\n", after)
+    return chunk.replace(b" ", before_file).replace(b"\n", after_file)
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of utt2dur or reco2dur with the durations divided by ``speed``."""
+    """Return an iterator over chunks of utt2dur or reco2dur with the durations divided by ``speed``."""
     return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Yield chunks of segments with the times divided by ``speed``.
 
-    Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted.
-
-    The end -1 of a segment, which stands for the end of the recording, does not change.
+    Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end
+    of the recording, does not change.
     """
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
-            first, last = parse_number(start) / speed, parse_number(end) / speed
-            if last > first + MIN_SEGMENT_SECONDS:
-                lines.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+            new_start, new_end = parse_number(start) / speed, parse_number(end) / speed
+            if new_end > new_start + MIN_SEGMENT_SECONDS:
+                lines.append(b"%b %b %.2f %.2f\n" % (key, name, new_start, new_end))
             elif is_to_the_end(end):
-                lines.append(b"%b %b %.2f -1\n" % (key, name, first))
+                lines.append(b"%b %b %.2f -1\n" % (key, name, new_start))
         yield b"".join(lines)
 
 
-def _need_sox(say: Printer, text: str) -> str:
-    """Return the path of sox. If sox is missing, print Kaldi's message ``text``, and raise DataDirError."""
+def _find_sox(say: Printer, message: str) -> str:
+    """Return the path of sox. If sox is missing, print Kaldi's ``message``, and raise DataDirError."""
     import shutil
 
     path = shutil.which("sox")
     if not path:
-        say.write(text)
+        say.write(message)
         raise say.fail("", "sox is missing, and the commands in wav.scp will call it: install sox")
     return path
 
 
-def change_files(
+def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Map the names of files to chunks of their content at another speed, without spk2utt and durations.
+    """Return the files of a directory at a different speed, except spk2utt and durations, as chunks of content by name.
 
-    Args:
-        src: files of the directory.
-        factor: speed factor, such as "0.9".
-        speakers, utterances, recordings: give the new names of the speakers, utterances and recordings.
+    ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
     """
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
@@ -164,13 +154,13 @@ def change_files(
         "utt2spk": speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)),
     }
     if segments:
-        renamed = recordings.rename_lines(segments, 2, utterances.rename_lines(segments))
-        files["segments"] = scale_segments(renamed, parse_number(factor.encode()))
+        chunks = recordings.rename_lines(segments, 2, utterances.rename_lines(segments))
+        files["segments"] = scale_segments(chunks, parse_number(factor.encode()))
         if path := src.find("reco2file_and_channel"):
             files["reco2file_and_channel"] = recordings.rename_lines(path)
     if path := src.find("wav.scp"):
-        renamed = (recordings if segments else utterances).rename_lines(path)
-        files["wav.scp"] = change_speed_in_wav_scp(path, renamed, factor.encode())
+        chunks = (recordings if segments else utterances).rename_lines(path)
+        files["wav.scp"] = change_speed_in_wav_scp(path, chunks, factor.encode())
     for name, renaming in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
         if path := src.find(name):
             files[name] = renaming.rename_lines(path)
@@ -178,13 +168,14 @@ def change_files(
 
 
 def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write the sorted and fixed files of a directory with the utterances at several speeds.
+    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds.
 
-    Sox is not needed and no audio is read. A factor of 1 does not change names. The source may lack durations and spk2utt.
+    Sox is not needed and no audio is read. The source may lack durations and spk2utt. ``factors`` are speed factors, such
+    as "0.9". Names get a prefix with the factor, except for a factor of 1.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
-    bad = make_refusal("expected an utterance and its speaker", utt2spk)
-    stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
+    refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
+    stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), refuse_line))
     parts: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
         speed, listings = parse_number(factor.encode()), (stage.find("spk2utt"), utt2spk, wav_scp)
@@ -192,7 +183,7 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
             parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(change_files(src, factor, speakers, utterances, recordings))
+        parts.append(change_speed_of_files(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
             if path := src.find(name):
                 parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
@@ -207,11 +198,11 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory of the audio at another speed, and return the exit status.
+    """Make a directory with the audio at a different speed (Kaldi: perturb_data_dir_speed.sh), and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
-        factor: factor of the speed, such as 0.9.
+        factor: speed factor, such as 0.9.
         source, target: paths of the directory and of the new directory.
         include_spk_prefix: add the prefix sp<factor>- to the names of utterances and speakers. If false, the names of
             utterances get a suffix, and speakers keep their names.
@@ -222,7 +213,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, such as 0.9, not {factor!r}")
-    _need_sox(say, "sox: command not found")
+    _find_sox(say, "sox: command not found")
     src = DataFiles(source)
     utt2spk = src.require(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
@@ -232,26 +223,25 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.require(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        for name, chunks in change_files(src, factor, speakers, utterances, recordings).items():
+        for name, chunks in change_speed_of_files(src, factor, speakers, utterances, recordings).items():
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)
-        for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
+        for name, get, renaming in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.find(name):
-                make(say.with_name(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, scale_durations(names.rename_lines(src.find(name)), speed))
+                get(say.with_name(f"utils/data/get_{name}.sh"), source)
+            stage.write(name, scale_durations(renaming.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
-    return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+    return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
 
 
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Create a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+    """Make a directory with the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
 
-    Names at speeds 0.9 and 1.1 get a prefix, and with ``always_include_prefix`` all names. With
-    ``include_spk_prefix=False``, speakers at speeds 0.9 and 1.1 keep their names.
+    By default, names at speeds 0.9 and 1.1 get a prefix, such as sp0.9- (Kaldi: perturb_data_dir_speed_3way.sh).
 
     Args:
         say: prints Kaldi's messages.
@@ -277,7 +267,7 @@ def perturb_speed_3way(
         _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
-        return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+        return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
         error.status = 1  # Kaldi's script exits with 1 for every status of validate_data_dir.sh.
@@ -285,32 +275,37 @@ def perturb_speed_3way(
 
 
 def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
-    """Make and combine directories at speeds 0.9 and 1.1 and, in a third folder if ``folders`` has it, at speed 1.0."""
+    """Make ``target`` from directories at speeds 0.9 and 1.1 in ``folders``, and from the source at speed 1.0.
+
+    If ``folders`` has a third folder, the copy of the source there, whose names have the prefix sp1.0-, replaces the source.
+    """
     source = src.folder
-    with exits_with(1):
-        fix(say.with_name("utils/fix_data_dir.sh"), source)
+    with set_status(1):
+        fix_directory(say.with_name("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
     get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.with_name("utils/data/get_reco2dur.sh"), source)
-    helper = say.with_name("utils/data/perturb_data_dir_speed.sh")
-    with exits_with(1):
+    say_speed = say.with_name("utils/data/perturb_data_dir_speed.sh")
+    with set_status(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
-            perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
-    first = "".join(folders[2:]) or source
-    if first != source:
+            perturb_speed(say_speed, factor, source, folder, include_spk_prefix=include_spk_prefix)
+    unchanged = "".join(folders[2:]) or source
+    if unchanged != source:
         try:
-            copy(say.with_name("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+            copy_directory(
+                say.with_name("utils/copy_data_dir.sh"), source, unchanged, spk_prefix="sp1.0-", utt_prefix="sp1.0-"
+            )
         except DataDirError:  # The copy may be invalid, since fix_data_dir.sh has not fixed it yet.
-            if not os.path.isfile(f"{first}/utt2spk"):
+            if not os.path.isfile(f"{unchanged}/utt2spk"):
                 raise
-        with Stage(first, say) as stage:
-            names = Renaming(src.find("utt2spk"), "sp1.0-")
-            stage.write("utt2uniq", names.pair_names(src.find("utt2uniq")))
-    helper = say.with_name("utils/data/combine_data.sh")
-    helper.write(f"{helper.name} {' '.join([target, first, *folders[:2]])}")
-    combine(helper, target, first, *folders[:2])
+        with Stage(unchanged, say) as stage:
+            utterances = Renaming(src.find("utt2spk"), "sp1.0-")
+            stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
+    say_combine = say.with_name("utils/data/combine_data.sh")
+    say_combine.write(f"{say_combine.name} {' '.join([target, unchanged, *folders[:2]])}")
+    combine_directories(say_combine, target, unchanged, *folders[:2])
 
 
 def perturb_volume(
@@ -324,7 +319,7 @@ def perturb_volume(
 ) -> int:
     """Change the volume of each recording by a factor from a file or by a random factor, and return the exit status 0.
 
-    If one of the first 100 entries already changes the volume, nothing is changed.
+    If one of the first 100 entries already changes the volume, nothing is changed (Kaldi: perturb_data_dir_volume.sh).
 
     Args:
         say: prints Kaldi's messages.
@@ -349,18 +344,19 @@ def perturb_volume(
     if os.path.isdir(write_reco2vol) or not is_replaceable(Path(write_reco2vol)):
         raise DataDirError("is not a regular file: write the volumes to another file", write_reco2vol)
     known_volumes = _read_volumes(reco2vol) if reco2vol else None
-    width, random_number = scale_high - scale_low, random.Random(0).random
-    volumes: list[bytes] = []
+    width, draw_number = scale_high - scale_low, random.Random(0).random
+    volume_lines: list[bytes] = []
 
     def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
-        volume = scale_low + width * random_number()
+        """Return line ``number`` of wav.scp with a command that changes the volume of the recording."""
+        volume = scale_low + width * draw_number()
         if known_volumes is not None:
             if key not in known_volumes:
                 raise DataDirError(f"has no volume in {reco2vol}: add a line for the key", path, number, key)
             volume = known_volumes[key]
         scale, audio = b"%a" % volume, parse_audio_entry(name)
         if write_reco2vol:
-            volumes.append(b"%b %b\n" % (key, scale))
+            volume_lines.append(b"%b %b\n" % (key, scale))
         if name.endswith(b"|"):
             return b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale)
         if audio.command:
@@ -379,14 +375,14 @@ def perturb_volume(
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
-            after_commit.enter_context(_replacing(write_reco2vol, volumes))
+            after_commit.enter_context(_replace_after_block(write_reco2vol, volume_lines))
     say(f"added volume perturbation to the data in {folder}")
     return 0
 
 
 @contextlib.contextmanager
-def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
-    """Write a temporary file beside a file, and replace the file after this block. An error removes the temporary file.
+def _replace_after_block(path: str, lines: Iterable[bytes]) -> Iterator[None]:
+    """Write lines to a temporary file, which replaces the file ``path`` if the ``with`` block ends without an error.
 
     Raises:
         DataDirError: the temporary file cannot be written.
@@ -395,7 +391,7 @@ def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
     try:
         try:
             with open(temporary, "wb") as file:
-                file.writelines(parts)
+                file.writelines(lines)
         except OSError as error:
             raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
         yield
@@ -407,8 +403,8 @@ def _replacing(path: str, parts: Iterable[bytes]) -> Iterator[None]:
 
 def change_recordings(
     path: str,
-    make: Callable[[int, bytes, bytes, bytes], bytes],
-    make_all: Callable[[bytes], bytes] = lambda chunk: b"",
+    change_line: Callable[[int, bytes, bytes, bytes], bytes],
+    change_chunk: Callable[[bytes], bytes] = lambda chunk: b"",
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
@@ -416,35 +412,35 @@ def change_recordings(
 
     Args:
         path: path of wav.scp.
-        make: function of the number of a line, the line, its key and the entry after the key; returns the changed line.
-        make_all: function of a chunk; returns its changed lines, or b"" if ``make`` has to change them one by one.
-        may_end_blank: accept blank lines at the end of the file.
+        change_line: takes the number of a line, the line, its key and the entry after the key; returns the changed line.
+        change_chunk: takes a chunk; returns its changed lines, or b"" if ``change_line`` has to change them one by one.
+        may_end_blank: True to accept blank lines at the end of the file.
 
     Raises:
         DataDirError: a line cannot be changed.
     """
-    blank = 0
+    first_blank = 0  # Number of the first blank line; 0 if there was none so far.
     for lines_before, chunk in number_chunks(read_chunks(path)):
-        if not blank and (changed_chunk := make_all(chunk)):
+        if not first_blank and (changed_chunk := change_chunk(chunk)):
             yield changed_chunk
             continue
         for line_number, line in enumerate(split_lines(chunk), lines_before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
-                blank = blank or line_number
-            if blank and (key or not may_end_blank):
-                raise DataDirError("is a blank line, which has no recording: remove the line", path, blank)
+                first_blank = first_blank or line_number
+            if first_blank and (key or not may_end_blank):
+                raise DataDirError("is a blank line, which has no recording: remove the line", path, first_blank)
             if key:
                 try:
-                    changed = make(line_number, line, key, name.rstrip())
+                    changed_line = change_line(line_number, line, key, name.rstrip())
                 except ValueError as error:
                     raise DataDirError(str(error), path, line_number, key) from None
-                yield changed
+                yield changed_line
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
-    """Return the volume of each recording in a file. Raise DataDirError for an invalid line."""
+    """Return the volume factor of each recording in the file ``path``. Raise DataDirError for an invalid line."""
     volumes = {}
     for line_number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
@@ -469,8 +465,8 @@ def _has_volume(path: str) -> bool:
     return False
 
 
-def resample(say: Printer, frequency: str, folder: str) -> int:
-    """Change the sampling rate of all recordings by commands in ``wav.scp``, and return the exit status 0.
+def resample_directory(say: Printer, frequency: str, folder: str) -> int:
+    """Change the sampling rate of all recordings by sox commands (Kaldi: resample_data_dir.sh), and return exit status 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -480,25 +476,26 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
     Raises:
         DataDirError: sox or ``wav.scp`` is missing, the sampling rate is invalid, or a file cannot be read or written.
     """
-    sox = _need_sox(say, "Could not find sox in PATH")
+    sox = _find_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
         raise DataDirError(f"the sampling rate must be a number above 0, such as 16000 Hz or 16k, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing, but resampling needs the file: add the file", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
-    program = quote(os.fsencode(sox))
-    end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
+    program = quote_name(os.fsencode(sox))
+    ending = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
     def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+        """Return line ``number`` of wav.scp with a command that resamples the recording."""
         if name.endswith(b"|"):
-            return line.strip() + end[2:]
+            return line.strip() + ending[2:]  # The command has a pipe, so omit the pipe of `ending`.
         audio = parse_audio_entry(name)
         if audio.command:
-            return b"%b %b%b" % (key, audio.command, end[2:])
+            return b"%b %b%b" % (key, audio.command, ending[2:])
         if not audio.is_wav:
             return b"%b %b %b -c 1 -b 16 -t wav - rate %b |\n" % (key, program, audio.file, frequency.encode())
-        return b"%b cat %b%b" % (key, audio.file, end)
+        return b"%b cat %b%b" % (key, audio.file, ending)
 
     with Stage(folder, say) as stage:
         if stage.find("feats.scp"):
@@ -506,7 +503,7 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
                 if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        resample_chunk = functools.partial(replace_commands, piped=end, before=b" cat ", after=end)
+        resample_chunk = functools.partial(add_commands, piped=ending, before_file=b" cat ", after_file=ending)
         lines = change_recordings(f"{folder}/wav.scp", resample_line, resample_chunk, may_end_blank=True)
         stage.write("wav.scp", lines)
     return 0

@@ -62,13 +62,13 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the default of each option by name, with or without the options that Kaldi's script lacks."""
+        """Return the default of each option by name. ``with_own`` adds the options that Kaldi's script lacks."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the minimum and the maximum number of arguments if the options have these values."""
-        if self.target == "directories.subset":  # A list replaces the number of utterances.
+        """Return the minimum and the maximum number of arguments for these values of options."""
+        if self.target == "directories.subset_directory":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
         if any(item.kind is item.VAR_POSITIONAL for item in self.parameters):
@@ -77,16 +77,16 @@ class KaldiScript:
 
 
 SCRIPTS = {
-    "validate_data_dir.sh": KaldiScript("validate.validate", Style.FLAGS, "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", "validate"),
-    "fix_data_dir.sh": KaldiScript("fix.fix", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
-    "subset_data_dir.sh": KaldiScript("directories.subset", Style.ONE_OPTION, "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>", "subset"),
-    "split_data.sh": KaldiScript("split.split", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
-    "combine_data.sh": KaldiScript("directories.combine", Style.SHELL_OPTIONS, "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", "combine"),
-    "copy_data_dir.sh": KaldiScript("directories.copy", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
+    "validate_data_dir.sh": KaldiScript("validate.validate_directory", Style.FLAGS, "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", "validate"),
+    "fix_data_dir.sh": KaldiScript("fix.fix_directory", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
+    "subset_data_dir.sh": KaldiScript("directories.subset_directory", Style.ONE_OPTION, "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>", "subset"),
+    "split_data.sh": KaldiScript("split.split_directory", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
+    "combine_data.sh": KaldiScript("directories.combine_directories", Style.SHELL_OPTIONS, "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", "combine"),
+    "copy_data_dir.sh": KaldiScript("directories.copy_directory", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
     "perturb_data_dir_speed.sh": KaldiScript("perturb.perturb_speed", Style.SHELL_OPTIONS, "[options] <warping-factor> <srcdir> <destdir>", "perturb-speed"),
     "perturb_data_dir_speed_3way.sh": KaldiScript("perturb.perturb_speed_3way", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "perturb-speed-3way"),
     "perturb_data_dir_volume.sh": KaldiScript("perturb.perturb_volume", Style.SHELL_OPTIONS, "[options] <data-dir>", "perturb-volume"),
-    "resample_data_dir.sh": KaldiScript("perturb.resample", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
+    "resample_data_dir.sh": KaldiScript("perturb.resample_directory", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
     "utt2spk_to_spk2utt.pl": KaldiScript("lists.utt2spk_to_spk2utt", Style.OWN, "[utt2spk] > spk2utt"),
     "spk2utt_to_utt2spk.pl": KaldiScript("lists.spk2utt_to_utt2spk", Style.OWN, "[spk2utt] > utt2spk"),
     "filter_scp.pl": KaldiScript("lists.filter_scp", Style.OWN, "[--exclude] [-f <field>] id_list [in.scp] > out.scp", "filter"),
@@ -105,15 +105,9 @@ SCRIPTS = {
 
 
 def convert_value(name: str, text: str, default: Value) -> Value:
-    """Convert the value of an option to the type of the option's default.
+    """Convert ``text``, the value of the option ``name``, to the type of the option's default.
 
-    Args:
-        name: name of the option, for the error.
-        text: the value.
-        default: default of the option: a bool, a number or a string.
-
-    Raises:
-        DataDirError: the value does not have the type.
+    Raise DataDirError if the value does not have this type.
     """
     if isinstance(default, bool):
         if text not in ("true", "false"):
@@ -134,10 +128,7 @@ def format_flag(name: str) -> str:
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options like parse_options.sh: ``--name value`` before the arguments, and shell files with ``--config``.
 
-    Args:
-        say: prints Kaldi's messages.
-        options: default of each option by name.
-        argv: the command line.
+    ``options`` has the default of each option by name, and ``argv`` is the command line.
 
     Returns:
         The values of the options on the command line or in configuration files, by name, and the arguments.
@@ -147,33 +138,32 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     """
     values: dict[str, Value] = {}
 
-    def take(name: str, text: str) -> None:
+    def set_option(name: str, text: str) -> None:
         name = name.replace("-", "_")
         if name not in options:
             raise DataDirError(f"invalid option {format_flag(name)}")
         values[name] = convert_value(name.replace("_", "-"), text, options[name])
 
-    for at, argument in enumerate(argv[:-1]):
+    for index, argument in enumerate(argv[:-1]):
         if argument == "--config":
-            for name, text in read_settings(argv[at + 1]):
+            for name, text in read_settings(argv[index + 1]):
                 if name in options:
-                    take(name, text)
+                    set_option(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
             raise say.fail(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
             raise DataDirError(f"{argv[0]} needs a value: write it after the option")
         if argv[0] != "--config":
-            take(argv[0][2:], argv[1])
+            set_option(argv[0][2:], argv[1])
         argv = argv[2:]
     return values, argv
 
 
 def read_settings(path: str) -> list[tuple[str, str]]:
-    """Return the assignments ``name=value`` of the configuration file ``path`` for shell scripts.
+    """Return the names and values of the lines ``name=value`` of the configuration file ``path`` for shell scripts.
 
-    Raises:
-        DataDirError: the file cannot be read, or a line is not an assignment.
+    Raise DataDirError if the file cannot be read, or a line is not an assignment.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -182,16 +172,14 @@ def read_settings(path: str) -> list[tuple[str, str]]:
         raise DataDirError(f"missing config '{path}'") from None
     except OSError as error:
         raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
-    words = []
+    words_of_lines = []
     for line_number, line in lines:
         try:
-            words.append((line_number, shlex.split(line, comments=True)))
+            words_of_lines.append((line_number, shlex.split(line, comments=True)))
         except ValueError:  # A quotation is not closed, or the line ends with a backslash.
-            text = "should be name=value, with paired quotes: correct the line"
-            raise DataDirError(text, path, line_number) from None
-    rows = [
-        (line_number, *assignment.partition("=")) for line_number, assignments in words for assignment in assignments
-    ]
+            message = "should be name=value, with paired quotes: correct the line"
+            raise DataDirError(message, path, line_number) from None
+    rows = [(line_number, *word.partition("=")) for line_number, words in words_of_lines for word in words]
     for line_number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
             raise DataDirError("should be name=value: correct the line", path, line_number)
@@ -199,7 +187,7 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values, which may stand anywhere. Return True for each option by name, and the arguments."""
+    """Read options without values anywhere in ``argv``. Return the passed options, with the value True, and the arguments."""
     names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
@@ -207,10 +195,10 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first on the command line. Return the values by name, and the arguments.
+    """Read one option, which comes first in ``argv``. Return its value by name (empty without an option), and the arguments.
 
     Raises:
-        DataDirError: the option is unknown. For a script with ``per_utt``, an unknown option is an argument instead.
+        DataDirError: the option is unknown. For split_data.sh, which has ``per_utt``, an unknown option is an argument.
     """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
@@ -231,12 +219,8 @@ OTHER_COMMANDS = {"info": "<data-dir>", "install": "[--force] <utils-dir>"}
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as the command ``kaldi-compat`` does: anywhere on the command line, with two dashes.
 
-    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False.
-
-    Args:
-        say: not used. All readers of options have this argument.
-        options: default of each option by name.
-        argv: the command line.
+    An option is ``--name value``, ``--name=value``, or ``--name`` if its value is True or False. For the arguments, see
+    :func:`read_shell_options`.
 
     Returns:
         The values of the options on the command line, by name, and the other arguments.
@@ -246,10 +230,10 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
     """
     values: dict[str, Value] = {}
     arguments: list[str] = []
-    supply = iter(argv)
-    for argument in supply:
+    remaining = iter(argv)
+    for argument in remaining:
         if argument == "--":
-            arguments += supply
+            arguments += remaining
         elif not argument.startswith("--"):
             arguments.append(argument)
         else:
@@ -261,7 +245,7 @@ def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -
                 raise DataDirError(f"unknown option --{name}: {advice}", status=2)
             default = options[key]
             if not equals:
-                text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
+                text = str(not default).lower() if isinstance(default, bool) else next(remaining, "")
             values[key] = convert_value(name, text, default)
     return values, arguments
 
@@ -274,7 +258,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return a line for each option: its flag, its meaning from the docstring of the function, and its default."""
+    """Return help lines of options: the flag, the meaning from the Args of the script's function, and the default."""
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -286,7 +270,7 @@ def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
     return "".join(lines)
 
 
-def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
+def call_script(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     """Run a script with the arguments ``argv``, and return the exit status.
 
     With ``is_command``, options and messages are those of ``kaldi-compat data`` instead of Kaldi's script.
@@ -319,25 +303,25 @@ def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool
 
 
 class Ended(KeyboardInterrupt):
-    """A signal has ended the script. The argument is the exit status. As after ^C, commands of wav.scp are not awaited."""
+    """A signal ends the script. The argument is the exit status. As after Ctrl-C, commands of wav.scp are not awaited."""
 
 
 @contextlib.contextmanager
-def ending_in_order() -> Iterator[None]:
-    """Raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
+def raise_ended_at_signals() -> Iterator[None]:
+    """Within this context, raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
 
     A second signal ends the process at once.
     """
 
-    def end(signum: int, frame: object) -> None:
+    def raise_ended(signum: int, frame: object) -> None:
         signal.signal(signum, signal.SIG_DFL)
         raise Ended(128 + signum)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    in_main = threading.current_thread() is threading.main_thread()
-    changed_numbers = [signum for signum in numbers if in_main and signal.getsignal(signum) is signal.SIG_DFL]
+    is_main = threading.current_thread() is threading.main_thread()  # Only the main thread can set signal handlers.
+    changed_numbers = [signum for signum in numbers if is_main and signal.getsignal(signum) is signal.SIG_DFL]
     for signum in changed_numbers:
-        signal.signal(signum, end)
+        signal.signal(signum, raise_ended)
     try:
         yield
     finally:
@@ -346,14 +330,14 @@ def ending_in_order() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
+    """Run a script with ``run``, and return the exit status. An error is printed as a line that begins with ``name`` (default: ``say.name``)."""
     if sys.stderr is None:  # The shell has closed standard error (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
         return 1
     try:
-        with ending_in_order():
+        with raise_ended_at_signals():
             status = run()
         sys.stdout.flush()
         return status
@@ -365,16 +349,16 @@ def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ArkError, OSError, MemoryError) as error:
-        text = error.message if isinstance(error, DataDirError) and not error.file else str(error)
+        message = error.message if isinstance(error, DataDirError) and not error.file else str(error)
         if isinstance(error, OSError) and not isinstance(error, ArkError) and error.strerror:
-            text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         try:
             sys.stdout.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        if text:
-            lead = "" if text.startswith(("Usage:", say.name)) else f"{name or say.name}: "
-            sys.stderr.buffer.write(f"{lead}{text}\n".encode("utf-8", "surrogateescape"))
+        if message:
+            lead = "" if message.startswith(("Usage:", say.name)) else f"{name or say.name}: "
+            sys.stderr.buffer.write(f"{lead}{message}\n".encode("utf-8", "surrogateescape"))
             sys.stderr.flush()
         return error.status if isinstance(error, DataDirError) else 1
 
@@ -394,22 +378,22 @@ def main(name: str) -> int:
             f"{say.name}: the installed kaldi-compat has no {name}: upgrade it, or run kaldi-compat data install again"
         )
         return 1
-    return run_protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
+    return run_protected(say, lambda: call_script(SCRIPTS[name], say, sys.argv[1:]))
 
 
 def format_launcher(name: str, python: str, root: str) -> bytes:
-    """Return the text of a program that runs a script in this installation.
+    """Return a launcher: a program that runs the script ``name`` of the installation in the folder ``root``.
 
     The program is for a shell, which starts Python. The shell can refuse a directory as standard input with one line,
     and the path of Python may be too long for a ``#!`` line. To Python, the lines for the shell are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
-    instead = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
-    head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
+    reaction = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
+    head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {reaction}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
-    text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
-    text += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
-    return os.fsencode(text)
+    program = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
+    program += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
+    return os.fsencode(program)
 
 
 def install(folder: str, *, force: bool = False) -> list[str]:
@@ -417,7 +401,10 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
     Args:
         folder: path of a folder, such as a recipe's ``utils``.
-        force: replace files that are not launchers.
+        force: True to replace files that are not launchers.
+
+    Returns:
+        The paths of the launchers.
 
     Raises:
         DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
@@ -443,17 +430,19 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data``, or a parent below the working directory is a symbolic link."""
+    """Raise DataDirError if a folder, its folder ``data``, or a parent within the working directory is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            text = f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
-            raise DataDirError(text, base)
+            message = (
+                f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
+            )
+            raise DataDirError(message, base)
 
 
 def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
-    """Run a command of ``kaldi-compat data`` without a script in Kaldi, and return the exit status."""
+    """Run the command ``name`` of ``kaldi-compat data``, one of :data:`OTHER_COMMANDS`, and return the exit status."""
     usage = f"Usage: {say.name} {OTHER_COMMANDS[name]}"
     if argv[:1] in HELP:
         say.write(usage)
@@ -478,6 +467,7 @@ def run_data_command(argv: list[str]) -> int:
     say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
+        """Print the help text, or run the command in ``argv``."""
         if not argv or argv[0] in ("--help", "-h"):
             _write(
                 "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
@@ -495,6 +485,6 @@ def run_data_command(argv: list[str]) -> int:
         if name not in commands:
             known = ", ".join((*commands, *OTHER_COMMANDS))
             raise DataDirError(f"there is no command {name!r}: choose from {known}", status=2)
-        return call(commands[name], say, arguments, is_command=True)
+        return call_script(commands[name], say, arguments, is_command=True)
 
     return run_protected(say, run)

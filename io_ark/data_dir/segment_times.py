@@ -14,28 +14,24 @@ TO_THE_END = -1.0
 
 
 def is_to_the_end(end: bytes) -> bool:
-    """Return True for an end time of -1 (the end of the recording) in any notation that extract-segments reads.
-
-    >>> is_to_the_end(b"-1.00"), is_to_the_end(b"-1.25"), is_to_the_end(b"1")
-    (True, False, False)
-    """
+    """Return True for an end time of -1 (the end of the recording) in any notation that extract-segments reads."""
     return end[:1] == b"-" and is_number(end) and float(end) == TO_THE_END
 
 
 def is_interval(start: bytes, end: bytes) -> bool:
-    """Return True if a segment ends after its start, compared as awk compares, or lasts to the end of its recording."""
+    """Return True if a segment ends after its start, as awk compares the two fields, or lasts to the end of its recording."""
     return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
 
 
 def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield chunks of segments, with the duration of each line in seconds.
+    """Yield pairs of a chunk of a segments file, and the duration of each of its lines in seconds.
 
     Args:
         segments: path of the file.
-        measure: function that returns the durations of recordings in seconds. It is called once, and only if a segment
-            lasts to the end of its recording.
+        measure: function that takes the names of recordings and returns a mapping to their durations in seconds. It is
+            called once, and only if a segment lasts to the end of its recording.
 
     Raises:
         DataDirError: a segment lasts to the end of a recording that has no duration, or that ends before the segment.
@@ -45,30 +41,30 @@ def compute_segment_durations(
     lines_before = 0
     for chunk in read_chunks(segments):
         starts, ends = get_numbers(chunk, 3), get_numbers(chunk, 4)
-        for at, name in _find_open_ends(chunk) if names else ():
-            ends[at] = durations.get(name, math.nan)
-            if not ends[at] > starts[at]:
+        for index, name in _find_open_ends(chunk) if names else ():
+            ends[index] = durations.get(name, math.nan)
+            if not ends[index] > starts[index]:
                 keys = get_column(chunk, awk=True)
-                why = f"starts at {starts[at]:g} s, but the recording has {ends[at]:g} s: correct the line"
+                problem = f"starts at {starts[index]:g} s, but the recording has {ends[index]:g} s: correct the line"
                 if name not in durations:
-                    why = "ends at -1, but the recording has no duration: add the recording to wav.scp"
-                raise DataDirError(why, segments, lines_before + at + 1, keys[at])
+                    problem = "ends at -1, but the recording has no duration: add the recording to wav.scp"
+                raise DataDirError(problem, segments, lines_before + index + 1, keys[index])
         lines_before += chunk.count(b"\n") if names else 0
         yield chunk, list(map(float.__sub__, ends, starts))
 
 
 def find_open_ended_segments(segments: str) -> set[bytes]:
-    """Return the segments that last to the end of their recordings."""
-    segments_to_the_end: set[bytes] = set()
+    """Return the keys of the segments, in the file ``segments``, that last to the end of their recordings."""
+    keys_to_the_end: set[bytes] = set()
     for chunk in read_chunks(segments):
         keys = get_column(chunk, awk=True)
-        segments_to_the_end.update(keys[at] for at, _ in _find_open_ends(chunk))
-    return segments_to_the_end
+        keys_to_the_end.update(keys[index] for index, _ in _find_open_ends(chunk))
+    return keys_to_the_end
 
 
 def _find_open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
-    """Return the line number, counted from 0, and the recording of each segment that lasts to the end."""
+    """Return the index, in a chunk of lines, and the recording of each segment that lasts to the end of its recording."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []
     ends, names = get_column(chunk, 4, awk=True), get_column(chunk, 2, awk=True)
-    return [(at, names[at]) for at, end in enumerate(ends) if is_to_the_end(end)]
+    return [(index, names[index]) for index, end in enumerate(ends) if is_to_the_end(end)]

@@ -71,23 +71,26 @@ class Segment:
         length = np.float32(count) / rate
         latest = float(length + np.float32(max_overshoot))
         if self.start > float(length) or self.end > latest:
-            self._refuse(f"is outside the recording of {length:g} s: correct the times")
+            self._raise_range_error(f"is outside the recording of {length:g} s: correct the times")
         end = float(length) if self.end == TO_THE_END or self.end > float(length) else self.end
         if end - self.start < float(np.float32(min_length)):
-            self._refuse(f"is shorter than {min_length:g} s: remove the segment, or reduce min_length")
+            self._raise_range_error(f"is shorter than {min_length:g} s: remove the segment, or reduce min_length")
         if self.channel is None and channels > 1:
-            self._refuse(f"has no channel, but the recording has {channels} channels: add the channel as a fifth field")
+            self._raise_range_error(
+                f"has no channel, but the recording has {channels} channels: add the channel as a fifth field"
+            )
         channel = self.channel or 0
         if channel >= channels:
-            self._refuse(
+            self._raise_range_error(
                 f"has channel {channel}, but the last channel of the recording is {channels - 1}: correct the fifth field"
             )
-        first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
-        return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
+        first_sample, end_sample = (int(time * float(rate) + 0.5) for time in (self.start, end))
+        return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first_sample:end_sample])
 
-    def _refuse(self, why: str) -> None:
+    def _raise_range_error(self, problem: str) -> None:
+        """Raise RangeError with the times of the segment, followed by ``problem``."""
         end = "the end" if self.end == TO_THE_END else f"{self.end:g} s"
-        raise RangeError(f"the segment from {self.start:g} s to {end} of {self.recording} {why}", key=self.key)
+        raise RangeError(f"the segment from {self.start:g} s to {end} of {self.recording} {problem}", key=self.key)
 
 
 def parse_segment(line: str) -> Segment:
@@ -105,15 +108,15 @@ def parse_segment(line: str) -> Segment:
         raise FormatError(f"should be {_SEGMENT_FIELDS}, not {line.strip()!r}: correct the line of segments")
     key = fields[0]
     if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in fields[2:4]):
-        text = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
-        raise FormatError(text, key=key)
+        message = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
+        raise FormatError(message, key=key)
     if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):
         raise FormatError(f"has the channel {fields[4]!r}: write a whole number of 0 or more", key=key)
     start, end = float(fields[2]), float(fields[3])
     if not (start >= 0 and (end == TO_THE_END or start < end)):
         times = f"the segment lasts from {start:g} to {end:g} s"
-        text = f"{times}: the start must be 0 or later, and the end after the start, or -1"
-        raise FormatError(text, key=key)
+        message = f"{times}: the start must be 0 or later, and the end after the start, or -1"
+        raise FormatError(message, key=key)
     return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
 
 
@@ -136,7 +139,7 @@ def load_segments(
     pipes: bool = True,
     network: bool = True,
 ) -> Mapping[str, Segment] | Mapping[str, Wave]:
-    """Load a ``segments`` file as a mapping from keys to :class:`Segment`, or with ``wav_scp`` to the audio of segments.
+    """Load a ``segments`` file as a mapping from keys to :class:`Segment`, or with ``wav_scp`` to the segments' audio.
 
     Args:
         segments: path or rxfilename of the file.
@@ -168,23 +171,27 @@ def load_segments(
 
 
 class _Cutter:
-    """Cuts segments out of recordings. Caches one recording, because the segments of a recording are usually adjacent."""
+    """Cuts segments out of ``recordings``, a mapping from keys to audio.
+
+    One recording is cached, because the segments of a recording are usually adjacent.
+    """
 
     def __init__(self, recordings: Mapping[str, Wave]) -> None:
         self._recordings = recordings
-        self._last: tuple[str, Wave] | None = None
+        self._cached: tuple[str, Wave] | None = None
 
     def __call__(self, key: str, value: str) -> Wave:
+        """Return the audio of the segment with the line ``key value`` of ``segments``."""
         segment = _parse_value(key, value)
-        last = self._last
-        if last is None or last[0] != segment.recording:
+        cached = self._cached
+        if cached is None or cached[0] != segment.recording:
             if segment.recording not in self._recordings:
                 raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add the recording")
-            last = self._last = (segment.recording, self._recordings[segment.recording])
-        return segment.cut(last[1])
+            cached = self._cached = (segment.recording, self._recordings[segment.recording])
+        return segment.cut(cached[1])
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_recordings": self._recordings, "_last": None}
+        return {"_recordings": self._recordings, "_cached": None}
 
 
 def _return_text(key: str, value: str) -> str:

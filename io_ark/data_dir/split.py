@@ -10,21 +10,21 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
+from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_status, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # As in split_data.sh, the parts are out of date if one of these files is newer.
 WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
-def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
+def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
 
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
         number: number of parts.
-        per_utt: divide the utterances of a speaker as well, into split<n>utt/1 and so on.
+        per_utt: divide the utterances of a speaker as well, and write the parts into split<n>utt/1 and so on.
 
     Raises:
         DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
@@ -42,17 +42,17 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         if src.find(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    with locked(folder):  # Locking finishes a split that was killed, so the first part is complete.
+    with lock_directories(folder):  # Locking finishes a split that was killed, so the first part is complete.
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
-    with Stage(folder, say) as stage, exits_with(1):
+    with Stage(folder, say) as stage, set_status(1):
         _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
     return 0
 
 
 def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
-    """Return True if the first part lacks a file of the directory, or has an older version of it."""
+    """Return True if a file in :data:`WATCHED_FILES` is missing in the folder ``first_part``, or is older than in ``src``."""
     names = [name for name in WATCHED_FILES.split() if src.find(name)]
     pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(
@@ -61,14 +61,17 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 
 
 class _Split:
-    """Splits a directory into parts."""
+    """Splits the directory ``src`` into ``part_count`` parts ``base/1``, ``base/2`` and so on, which a stage writes.
+
+    With ``per_utt``, the utterances of a speaker may be in different parts.
+    """
 
     def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
-    def get_names(self, name: str) -> Iterator[str]:
-        """Yield the name of the file ``name`` in each part, such as ``split2/1/text``."""
+    def iterate_part_names(self, name: str) -> Iterator[str]:
+        """Return an iterator over the names of the file ``name`` in all parts, such as ``split2/1/text``."""
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
@@ -80,36 +83,36 @@ class _Split:
             parts = divide_evenly(self.say, path, self.part_count)
         else:
             parts = divide_by_speaker(self.say, path, path, self.part_count)
-        for name, lines in zip(self.get_names("utt2spk"), parts, strict=True):
+        for name, lines in zip(self.iterate_part_names("utt2spk"), parts, strict=True):
             self.stage.write(name, lines)
         for part_number, lines in enumerate(parts, 1):
             if not lines:
                 message = f"part {part_number} is empty, because there are too few speakers: use fewer parts"
                 raise self.say.fail("", f"{self.say.name}: {message}")
-        for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
+        for name, spk2utt in zip(self.iterate_part_names("utt2spk"), self.iterate_part_names("spk2utt"), strict=True):
             path = self.stage.find(name)
             refuse = make_refusal("Invalid line in utt2spk file", path)
             self.stage.write(spk2utt, convert_to_spk2utt(read_chunks(path), refuse))
         names = "feats.scp text vad.scp utt2lang utt2dur utt2num_frames segments"
         has_segments = bool(self.src.find("segments"))
-        self.divide("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
-        self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
+        self.divide_files("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
+        self.divide_files("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
         if has_segments:
-            self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
-        for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
+            self.divide_files("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
+        for name in list_known_files(self.src.folder, map(os.path.dirname, self.iterate_part_names(""))):
             if not self.stage.has_written(name):  # Only an earlier version of the directory had this file.
                 self.stage.remove(name)
 
-    def divide(self, listing: str, names: str, *, warns: bool) -> None:
-        """Divide files by key. A line goes to every part that has the key of the line in its file ``listing``.
+    def divide_files(self, listing: str, names: str, *, warns: bool) -> None:
+        """Divide files by key. A line goes to every part whose file ``listing`` has the key of the line.
 
         Args:
             listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.
             names: names of the files to divide, separated by spaces.
-            warns: warn of lines that are in no part, or in several parts.
+            warns: True to warn of lines that are in no part, or in several parts.
         """
         parts_of_key: dict[bytes, list[int]] = {}
-        for part, name in enumerate(self.get_names(listing)):
+        for part, name in enumerate(self.iterate_part_names(listing)):
             path = self.stage.find(name)
             keys = sort_unique_values(path, 2, awk=False) if listing == "segments" else read_keys(path)
             for key in keys:
@@ -119,12 +122,9 @@ class _Split:
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        """Write each line of a file to the parts that ``parts_of_key`` lists for the key of the line.
+        """Write each line of the file ``name`` to the parts that ``parts_of_key`` lists for the key of the line.
 
-        Args:
-            name: name of the file in the directory.
-            parts_of_key: maps keys to numbers of parts, from 0 on. Lines with other keys are dropped.
-            warns: warn of lines that are in no part, or in several parts.
+        Parts are numbered from 0. Lines with other keys are dropped. For ``warns``, see :meth:`divide_files`.
 
         Raises:
             DataDirError: a line has no key.
@@ -141,7 +141,7 @@ class _Split:
                 is_repeated = is_repeated or len(parts) > 1
                 for part in parts:
                     lines_of_part[part].append(line)
-        for target, lines in zip(self.get_names(name), lines_of_part, strict=True):
+        for target, lines in zip(self.iterate_part_names(name), lines_of_part, strict=True):
             self.stage.write(target, lines)
         if is_unused and warns:
             warn("filter_scps.pl: warning: some input lines did not get output")

@@ -75,6 +75,7 @@ class DataDirError(ArkError):
     Args:
         message: description of the problem and of the remedy.
         file: path of the file; "" if unknown.
+        line: number of the line, see the attribute.
         key: key of the line; None if unknown.
         attributes: values of the attributes ``status`` and ``partly``.
     """
@@ -84,9 +85,9 @@ class DataDirError(ArkError):
     def __init__(
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **attributes: int
     ) -> None:
-        text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
+        key_text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         file = _TEMPORARY.sub(lambda match: _unescape_name(match[1]), file)
-        super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
+        super().__init__(message, file=f"{file}:{line}" if line else file, key=key_text)
         self.line = line
         self.__dict__.update(attributes)
 
@@ -97,7 +98,7 @@ class Printer:
     Args:
         name: name of the script in messages, such as ``utils/fix_data_dir.sh``.
         write: function that prints a line without its newline.
-        as_script: behave like Kaldi's script after an error: leave the files that the script leaves, and print its message.
+        as_script: True to behave like Kaldi's script after an error: leave the script's files, and print its message.
     """
 
     def __init__(self, name: str, write: Callable[[str], object] = print, *, as_script: bool = True) -> None:
@@ -107,7 +108,7 @@ class Printer:
         self.write(f"{self.name}: {text}")
 
     def with_name(self, name: str) -> Printer:
-        """Return the same printer with the name of another script, which this script calls."""
+        """Return a printer like this one for the script ``name``, which this script calls."""
         return Printer(name, self.write, as_script=self.as_script)
 
     def to_stderr(self) -> Printer:
@@ -151,31 +152,31 @@ class DataFiles:
         self.folder = folder
 
     def find(self, name: str) -> str:
-        """Return the path of a file; "" if the file is missing."""
+        """Return the path of the file ``name``; "" if the file is missing."""
         path = os.path.join(self.folder, name)
         return path if os.path.isfile(path) else ""
 
     def require(self, say: Printer, name: str = "utt2spk") -> str:
-        """Return the path of a file. Raise DataDirError if the file is missing."""
+        """Return the path of the file ``name``. If it is missing, print Kaldi's message, and raise DataDirError."""
         path = self.find(name)
         if not path:
             raise say.fail(f"no such file {self.folder}/{name}")
         return path
 
     def has_lines(self, name: str) -> bool:
-        """Return True if a file exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
+        """Return True if the file ``name`` exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
         path = self.find(name)
         return bool(path) and os.path.getsize(path) > 0
 
     def count_lines(self, name: str) -> int:
-        """Return the number of newlines in a file, like ``wc -l``; 0 if the file is missing."""
+        """Return the number of newlines in the file ``name``, like ``wc -l``; 0 if the file is missing."""
         path = self.find(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
 
 @contextlib.contextmanager
-def exits_with(status: int) -> Iterator[None]:
-    """Within this context, give errors the exit status ``status``."""
+def set_status(status: int) -> Iterator[None]:
+    """Within this context, set the exit status of each DataDirError that is raised to ``status``."""
     try:
         yield
     except DataDirError as error:
@@ -184,13 +185,13 @@ def exits_with(status: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
+def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
     """Lock directories within this context, and clear up after killed jobs. A missing directory is not locked.
 
     Args:
         *folders: directories to lock.
-        change: lock for changing, which excludes all other processes. Otherwise, other processes may read at the same time.
-        read: additional directories to lock for reading.
+        change: True to exclude all other processes. If False, other processes may read the directories at the same time.
+        read: additional directories, which are locked for reading only.
 
     Raises:
         DataDirError: a job was killed while it changed a directory, and the change cannot be finished.
@@ -236,12 +237,12 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
 
 
 def refuse_half_changed(folder: str) -> None:
-    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
+    """Wait until no job is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
     if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
-        with locked(folder, change=False):
+        with lock_directories(folder, change=False):
             pass
 
 
@@ -264,7 +265,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     Args:
         folder: path of the directory.
         is_locked: True if this process has locked the directory.
-        change: the directory may be changed. Otherwise, nothing is removed, and an unfinished change is an error.
+        change: True if the directory may be changed. If False, nothing is removed, and an unfinished change is an error.
 
     Raises:
         DataDirError: a change cannot be finished.
@@ -287,8 +288,8 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                     skipped.add((match[2], match[3]))
                     if path not in _reported:
                         _reported.add(path)
-                        why = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
-                        warn(f"{path}: this list of changes is ignored, because {why}: delete the list if no job is "
+                        reason = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
+                        warn(f"{path}: this list of changes is ignored, because {reason}: delete the list if no job is "
                              "running")  # fmt: skip
                 elif is_leftover:
                     change_lists[name] = _get_change_time(status), renames
@@ -296,16 +297,16 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                 leftovers.append((name, (match[2], match[3])))
     if not change:
         if change_lists:
-            text = (
+            message = (
                 "a job was ended while it changed this directory: run kaldi-compat data fix, or the same job, to finish "
                 "the change"
             )
-            raise DataDirError(text, folder)
+            raise DataDirError(message, folder)
         return
-    newer: list[str] = []
+    newer_names: list[str] = []
     for time_of_list, renames in change_lists.values():
         outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
-        newer += [new or old for old, new in outdated]
+        newer_names += [new or old for old, new in outdated]
         apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
     names = [name for name, process in leftovers if process not in skipped]
     for name in names:
@@ -313,8 +314,8 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, name))
     if change_lists:
-        but = f", but did not replace files that were written since: {' '.join(newer)}" if newer else ""
-        warn(f"{folder}: finished the change of a job that was ended{but}")
+        note = f", but did not replace files that were written since: {' '.join(newer_names)}" if newer_names else ""
+        warn(f"{folder}: finished the change of a job that was ended{note}")
     elif names:
         warn(f"{folder}: removed {len(names)} temporary file{'s' * (len(names) > 1)} of a job that was ended")
 
@@ -325,7 +326,7 @@ def _get_change_time(status: os.stat_result) -> int:
 
 
 def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
-    """Return True if a file that a rename would move, replace or remove was written after the rename was listed."""
+    """Return True if a file that ``rename`` would move, replace or remove was changed after ``time_of_list``, in ns."""
     paths = [os.path.join(folder, name) for name in rename if name]
     if not os.path.lexists(paths[0]):
         return False  # The killed job carried out this rename.
@@ -333,15 +334,20 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that a temporary file lists; [] if a rename cannot be from the process with the id ``process``."""
+    """Return the renames that the temporary file ``name`` lists; [] if one cannot be from the process with id ``process``."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
-    return renames if len(names) % 2 == 0 and all(_is_ours(folder, rename, process) for rename in renames) else []
+    return (
+        renames if len(names) % 2 == 0 and all(_can_be_rename_of(folder, rename, process) for rename in renames) else []
+    )
 
 
-def _is_ours(folder: str, rename: Rename, process: str) -> bool:
-    """Return True if a rename puts a temporary file in place, moves a data file into ``.backup``, or removes a data file."""
+def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
+    """Return True if a process with the id ``process`` can have listed ``rename``, so that it is safe to carry it out.
+
+    Such a rename puts a temporary file of the process in place, moves a data file into ``.backup``, or removes a data file.
+    """
     old, new = rename
     for name in filter(None, rename):
         if name != os.path.normpath(name) or not is_inside(folder, name):
@@ -352,14 +358,14 @@ def _is_ours(folder: str, rename: Rename, process: str) -> bool:
 
 
 def is_inside(folder: str, name: str) -> bool:
-    """Return True if a relative path stays within a directory without passing through a link or a file."""
+    """Return True if the relative path ``name`` stays within a directory and does not pass through a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
     return is_plain and not any(os.path.lexists(path) and is_not_directory(path) for path in paths)
 
 
-def check_place(folder: str, name: str) -> None:
+def check_replaceable(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
@@ -371,12 +377,12 @@ def check_place(folder: str, name: str) -> None:
 
 
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
-    """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
+    """Rename and remove files of a directory, and remove folders that become empty.
 
-    ``then`` is the end of the message of an error, with the advice.
+    A missing file was renamed or removed before, and is skipped.
 
     Raises:
-        DataDirError: a file cannot be renamed or removed.
+        DataDirError: a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
     """
     emptied = set()
     for old, new in renames:
@@ -400,27 +406,27 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
 
 
 def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
-    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in the directory itself.
+    """Return the names of existing :data:`DATA_FILES`, relative to ``folder``. Links to missing files are included.
 
-    Links to missing files are included.
+    ``within`` has the names of the folders within ``folder`` to search, by default only ``folder`` itself.
     """
     names = []
     for base in within:
-        place = os.path.join(folder, base)
-        for name in () if base and is_not_directory(place) else DATA_FILES:
-            path = os.path.join(place, name)
+        base_path = os.path.join(folder, base)
+        for name in () if base and is_not_directory(base_path) else DATA_FILES:
+            path = os.path.join(base_path, name)
             if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                 names.append(os.path.join(base, name))
     return names
 
 
 def is_not_directory(path: str) -> bool:
-    """Return True unless a path is a directory itself. A link to a directory is not a directory."""
+    """Return True unless ``path`` is a directory. A link to a directory does not count as a directory."""
     return os.path.islink(path) or not os.path.isdir(path)
 
 
 def list_parts(folder: str) -> list[str]:
-    """Return the names of all parts of a directory: ``split4/1`` and so on."""
+    """Return the names of all parts in a directory, such as ``split4/1``."""
     parts = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -431,21 +437,21 @@ def list_parts(folder: str) -> list[str]:
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
     """Yield the device and the inode of a directory, of its parent, and so on up to the root."""
-    last = None
+    previous = None
     while True:
         try:
             status = os.stat(path)
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)
-        if identity == last:  # The parent of the root is the root itself.
+        if identity == previous:  # The parent of the root is the root itself.
             return
         yield identity
-        last, path = identity, os.path.join(path, os.pardir)
+        previous, path = identity, os.path.join(path, os.pardir)
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the targets of the links in a directory. For a link to a link, also yield the target of the second link."""
+    """Yield the target of each link in a directory, and if the target is a link, its target, and so on."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -464,23 +470,23 @@ def refuse_target(target: str, *sources: str) -> None:
     """
     _refuse_url(target)
     real = os.path.realpath(target)
-    here = next(_iterate_identities(real), None)
+    target_identity = next(_iterate_identities(real), None)  # None if the target does not exist.
     for source in sources:
-        around = list(_iterate_identities(source))
-        if around[:1] == [here]:
+        source_and_parents = list(_iterate_identities(source))
+        if source_and_parents[:1] == [target_identity]:
             raise DataDirError(f"is a source ({source}): choose another target", target)
-        if here in around:
+        if target_identity in source_and_parents:
             raise DataDirError(f"contains the source {source}: choose another target", target)
         for path in _iterate_link_targets(source):
-            if here and here in _iterate_identities(os.path.dirname(path)):
-                text = f"contains {path}, to which a file of the source {source} is a link: choose another target"
-                raise DataDirError(text, target)
+            if target_identity and target_identity in _iterate_identities(os.path.dirname(path)):
+                message = f"contains {path}, to which a file of the source {source} is a link: choose another target"
+                raise DataDirError(message, target)
         base, name = os.path.split(real)
-        while name and around:
-            if _OWN_FOLDER.fullmatch(name) and next(_iterate_identities(base), None) == around[0]:
+        while name and source_and_parents:
+            if _OWN_FOLDER.fullmatch(name) and next(_iterate_identities(base), None) == source_and_parents[0]:
                 raise DataDirError(f"belongs to the source {source}: choose another target", target)
             base, name = os.path.split(base)
-    if here and here in _iterate_identities(os.curdir):
+    if target_identity and target_identity in _iterate_identities(os.curdir):
         raise DataDirError("is or contains the working directory: choose another target", target)
     while not os.path.lexists(real):
         real = os.path.dirname(real)
@@ -488,10 +494,11 @@ def refuse_target(target: str, *sources: str) -> None:
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
-        check_place(target, name)
+        check_replaceable(target, name)
 
 
 def _refuse_url(folder: str) -> None:
+    """Raise DataDirError if a folder is a URL."""
     if is_url(folder):
         raise DataDirError("is a URL: choose a local directory", folder)
 
@@ -499,14 +506,13 @@ def _refuse_url(folder: str) -> None:
 def make_directory(folder: str) -> list[str]:
     """Create a directory and its missing parents, and return the new directories, the innermost first.
 
-    Raises:
-        DataDirError: the directory cannot be created.
+    Raise DataDirError if the directory cannot be created.
     """
     _refuse_url(folder)
-    missing: list[str] = []
+    missing_folders: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):
-        missing.append(path)
+        missing_folders.append(path)
         path = os.path.dirname(path)
     try:
         os.makedirs(folder, exist_ok=True)
@@ -514,24 +520,24 @@ def make_directory(folder: str) -> list[str]:
         raise DataDirError("is not a directory: choose another name, or move it away", folder) from None
     except OSError as error:
         raise _make_unchanged_error(error, folder) from None
-    return missing
+    return missing_folders
 
 
-def remove_empty(folders: Iterable[str]) -> None:
-    """Remove the folders that are empty, in the given order. Other folders stay."""
+def remove_empty_folders(folders: Iterable[str]) -> None:
+    """Remove each folder that is empty, in the order of ``folders``. All other folders stay."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
 
 
 def is_locked_here(*folders: str) -> bool:
-    """Return True if these directories exist and this process has locked them. Return True on systems without locks."""
+    """Return True if all ``folders`` exist and this process has locked them. Always return True on systems without locks."""
     return not fcntl or all(next(_iterate_identities(folder), None) in _lock_counts for folder in folders)
 
 
 @contextlib.contextmanager
 def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
-    """Make directories with the same parent, and remove them at the end of this block.
+    """Make directories with the same parent, and remove them at the end of the ``with`` block.
 
     A marker file in the directories lets a later job remove them if this job is killed.
 
@@ -544,30 +550,30 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         DataDirError: a directory exists and has other files.
     """
     parent, other_folders = os.path.dirname(os.path.realpath(folders[0])), list(beside)
-    missing: list[str] = []
+    new_folders: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
-        with locked(parent):  # Keep this lock short, because other jobs may need the parent.
+        with lock_directories(parent):  # Keep this lock short, because other jobs may need the parent.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
                 if not (is_empty or os.path.isfile(os.path.join(folder, _TEMPORARY_MARK))):
-                    text = "exists, but this job needs this name for a temporary directory: move it away"
-                    raise DataDirError(text, folder)
+                    message = "exists, but this job needs this name for a temporary directory: move it away"
+                    raise DataDirError(message, folder)
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
-        missing += itertools.chain.from_iterable(map(make_directory, other_folders))
-        with locked(*folders, *other_folders):
+        new_folders += itertools.chain.from_iterable(map(make_directory, other_folders))
+        with lock_directories(*folders, *other_folders):
             if not is_locked_here(*folders, *other_folders):
                 continue  # Another job removed the directories before they were locked, so make them again.
             try:
                 yield
             finally:
-                remove_empty(missing)
+                remove_empty_folders(new_folders)
                 for folder in filter(os.path.isdir, folders):
                     names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
                     apply_renames(folder, [(name, "") for name in names])
-                    remove_empty([folder])
+                    remove_empty_folders([folder])
             return
 
 
@@ -583,7 +589,7 @@ class Stage(DataFiles):
             after an error of Kaldi's script.
         sources: paths of the directories from which this directory is made. With sources, the data files that the job does
             not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
-        changes_sources: the job writes durations into the sources.
+        changes_sources: True if the job writes durations into the sources.
 
     Raises:
         DataDirError: the directory cannot be made from these sources, see :func:`refuse_target`.
@@ -597,10 +603,11 @@ class Stage(DataFiles):
         self._new: dict[str, str | None] = {}  # Maps changed files to temporary files, or to None to remove the file.
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
         self._temporaries: list[str] = []
-        changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock_all = functools.partial(locked, *changed, read=read)
+        changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
+        self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 
     def __enter__(self) -> Stage:
+        """Create and lock the directory, and refuse data files that start with a byte-order mark."""
         if self._sources:
             refuse_target(self.folder, *self._sources)
         while True:
@@ -617,26 +624,30 @@ class Stage(DataFiles):
                     if path := DataFiles(source).find(name):
                         refuse_byte_order_mark(path)
         except BaseException:
-            self._end()
+            self._clean_up()
             raise
         return self
 
-    def _end(self) -> None:
+    def _clean_up(self) -> None:
+        """Remove temporary files and new empty folders, and release the locks."""
         for path in self._temporaries:
             with contextlib.suppress(OSError):  # A file that was put in place no longer has its temporary name.
                 os.unlink(path)
-        remove_empty(self._new_folders)  # Remove them before the lock is released, so that no other job writes there.
+        remove_empty_folders(
+            self._new_folders
+        )  # Remove them before the lock is released, so that no other job writes there.
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Commit the new files, unless there is an error after which Kaldi's script would leave no files."""
         try:
             if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                 self.commit()
         finally:
-            self._end()
+            self._clean_up()
 
     def find(self, name: str) -> str:
-        """Return the path of the current version of a file; "" if there is no file.
+        """Return the path of the current version of the file ``name``; "" if there is no file.
 
         In a stage with sources, old files of the directory are ignored.
         """
@@ -645,58 +656,61 @@ class Stage(DataFiles):
         return "" if self._sources else super().find(name)
 
     def has_written(self, name: str) -> bool:
-        """Return True if this job has written or removed a file."""
+        """Return True if this job has written or removed the file ``name``."""
         return name in self._new
 
     def make_temporary_path(self, name: str) -> str:
-        """Return the path of a new temporary file. If this job is killed, :func:`clear_up` of a later job removes the file."""
+        """Return the path of a new temporary file for the file ``name``. If this job is killed, a later job removes it."""
         name = name.replace("%", "%25").replace("/", "%2F")
         path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_temporary_numbers)}.tmp")
         self._temporaries.append(path)
         return path
 
     @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """Yield a function that writes bytes to the new version of a file. The current version stays readable.
+    def open_writer(self, name: str) -> Iterator[Callable[[bytes], object]]:
+        """Yield a function that writes bytes to a new version of the file ``name``. The current version stays readable.
 
-        Raises:
-            DataDirError: the file cannot be written or replaced.
+        Raise DataDirError if the file cannot be written or replaced.
         """
-        check_place(self.folder, name)
+        check_replaceable(self.folder, name)
         path = self.make_temporary_path(name)
         try:
             with open(path, "xb", BUFFER_BYTES) as file:
                 yield file.write
         except BaseException as error:
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
-                self._replace(name, path)  # As with ">" of a shell, the output before the failure remains.
+                self._set_new_version(name, path)  # As with ">" of a shell, the output before the failure remains.
                 raise
             with contextlib.suppress(OSError):
                 os.unlink(path)
             if isinstance(error, OSError) and not isinstance(error, ArkError):
                 raise _make_unchanged_error(error, path) from None
             raise
-        self._replace(name, path)
+        self._set_new_version(name, path)
 
-    def _replace(self, name: str, path: str | None) -> None:
+    def _set_new_version(self, name: str, path: str | None) -> None:
+        """Make the temporary file ``path`` the new version of the file ``name``, or remove the file if ``path`` is None."""
         if old := self._new.get(name):
             os.unlink(old)
         self._new[name] = path
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Write the new version of the file ``name`` from consecutive parts of its content."""
-        with self.writing(name) as write:
+        with self.open_writer(name) as write:
             for part in parts:
                 write(part)
 
     def copy(self, source: str, name: str) -> None:
         """Write the new version of the file ``name`` as a copy of the file at the path ``source``."""
-        with self.writing(name) as write, open(source, "rb", 0) as file:
+        with self.open_writer(name) as write, open(source, "rb", 0) as file:
             for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
 
     def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
-        """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
+        """Copy files of another directory, or if ``make`` is passed, write its result for the path of each file instead.
+
+        ``names`` are separated by spaces. Missing files are skipped.
+        """
         for name in names.split():
             if path := source.find(name):
                 if make:
@@ -705,7 +719,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of a file into ``.backup``. In a stage with sources, this may be the old file."""
+        """Copy the file ``name`` into ``.backup``: its current version, or else the old file of the directory."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -713,11 +727,11 @@ class Stage(DataFiles):
 
     def remove(self, name: str) -> None:
         """Remove the file ``name`` of the directory when the stage is committed."""
-        check_place(self.folder, name)
-        self._replace(name, None)
+        check_replaceable(self.folder, name)
+        self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
-        """Do not write the files that this job was about to write into ``.backup``."""
+        """Discard the files that this job was going to write into ``.backup``."""
         for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
             del self._new[name]
 
@@ -736,15 +750,15 @@ class Stage(DataFiles):
         """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
-            renames += self._set_aside()
+            renames += self._set_aside_old_files()
         if renames and self._sources:
             renames += [(name, "") for name in list_known_files(self.folder, list_parts(self.folder))]
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
-            place = os.path.join(self.folder, base)
-            if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
-                raise DataDirError("cannot be written: nothing was changed; check the permissions", place)
+            path = os.path.join(self.folder, base)
+            if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
+                raise DataDirError("cannot be written: nothing was changed; check the permissions", path)
         with delay_signals():
-            changes = self._list_changes(renames) if len(renames) > 1 else ""
+            changes = self._write_changes(renames) if len(renames) > 1 else ""
             try:
                 apply_renames(self.folder, renames, then=UNFINISHED if changes else "")
             except BaseException:
@@ -755,8 +769,8 @@ class Stage(DataFiles):
             if changes:
                 os.unlink(changes)
 
-    def _list_changes(self, renames: list[Rename]) -> str:
-        """Write a file of the renames, from which :func:`clear_up` can finish the change after a kill. Return its path."""
+    def _write_changes(self, renames: list[Rename]) -> str:
+        """Write renames to a file, from which a later job can finish the change if this job is killed. Return its path."""
         draft, path = self.make_temporary_path("draft"), self.make_temporary_path(_CHANGES)
         try:
             with open(draft, "xb") as file:
@@ -767,7 +781,7 @@ class Stage(DataFiles):
         return path
 
     def _list_renames(self, name: str, new: str | None) -> list[Rename]:
-        """Return the renames that put a new file in place, or remove the file if ``new`` is None; [] if nothing changes."""
+        """Return the rename of ``new`` to ``name``, the removal of ``name`` if ``new`` is None, or [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
@@ -775,16 +789,17 @@ class Stage(DataFiles):
             return []  # An unchanged file keeps its time and, if it is a link, stays a link.
         return [(os.path.basename(new), name)]
 
-    def _set_aside(self) -> list[Rename]:
-        """Return the renames that move the old files that this job has not written into ``.backup``, and print them."""
+    def _set_aside_old_files(self) -> list[Rename]:
+        """Return renames that move old files, which this job has not written, into ``.backup``. Print a line for each."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:
-                has_it = any(DataFiles(source).find(name) for source in self._sources)
-                why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is not written by this job."
-                self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
+                is_in_source = any(DataFiles(source).find(name) for source in self._sources)
+                not_in_source = f"but not in src {' '.join(self._sources)}."
+                reason = "but is not written by this job." if is_in_source else not_in_source
+                self._say(f"file {name} exists in dest {self.folder} {reason}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
-                check_place(self.folder, backup := os.path.join(BACKUP, name))
+                check_replaceable(self.folder, backup := os.path.join(BACKUP, name))
                 renames.append((name, backup))
         return renames
 

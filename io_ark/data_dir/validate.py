@@ -49,11 +49,12 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class KeyList:
-    """Keys of a file, and their order.
+    """Keys of a file, and their order. The second argument is the attribute ``field``.
 
     Attributes:
+        file: path of the file.
         keys: the keys in the order of the file, or the distinct keys in sorted order if ``field`` is 2.
-        field: number of the field that has the keys, from 1.
+        field: number of the field that has the keys, counted from 1: 1 or 2.
         line_count: number of lines that end with a newline, or number of keys if ``field`` is 2.
         unsorted: number of the first line whose key is not larger than the key of the line before; 0 if the keys increase.
         is_ended: True if the last line ends with a newline.
@@ -77,16 +78,16 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
 def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
-    """Return the line number, from 1, of the first difference of two lists, and both keys. Return None for equal lists.
+    """Return the number, counted from 1, of the first pair of different keys of two lists, and the pair.
 
-    The key of a list that has ended is None.
+    If a list has ended, its key is None. Return None for equal lists.
     """
     pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
 class Check(DataFiles):
-    """Checks a directory. A check that fails prints the message of Kaldi's script, then raises an error."""
+    """Checks the directory ``folder``. A check that fails prints Kaldi's message with ``say``, then raises an error."""
 
     def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
@@ -94,11 +95,11 @@ class Check(DataFiles):
         self._lists: dict[tuple[str, int], KeyList] = {}
 
     def locate(self, name: str) -> str:
-        """Return the path of a file in the notation of Kaldi's messages."""
+        """Return the path of the file ``name`` in the notation of Kaldi's messages."""
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, number: int = 1) -> KeyList:
-        """Return the keys of a file. A key is field ``number`` of a line, counted from 1."""
+        """Return the keys of the file ``name``, which are in field ``number``, 1 or 2. A file is read only once."""
         if (name, number) not in self._lists:
             key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
@@ -107,19 +108,15 @@ class Check(DataFiles):
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline.
-
-        Raises:
-            DataDirError: one of these checks fails.
-        """
+        """Raise DataDirError unless the keys of the file ``name`` increase, and its last line ends with a newline."""
         key_list = self.read_keys(name)
         if not key_list.is_ended:
             problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
             raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
-            before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
-            if key == before:
+            previous, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
+            problem = f"follows {decode_key(previous)}: sort the file (LC_ALL=C sort), or run kaldi-compat data fix {self.folder}"
+            if key == previous:
                 problem = "is a duplicate key: remove one of the lines"
             elif key_list.keys[0].startswith(BYTE_ORDER_MARK):
                 problem = f"the first line {STARTS_WITH_MARK}"
@@ -127,19 +124,24 @@ class Check(DataFiles):
                 f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
 
-    def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
-        """Check that two files have the same keys. If not, print Kaldi's message ``text``, and raise DataDirError.
+    def compare_keys(self, expected: KeyList, actual: KeyList, text: str, *, short: bool = False) -> None:
+        """Check that two files have the same keys. If not, print Kaldi's message, and raise DataDirError.
 
-        With ``short``, the text is the whole message. Otherwise, the directory and the numbers of lines are added.
+        With ``short``, ``text`` is the whole message. Otherwise, the directory and the numbers of lines are added to it.
         """
-        if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
+        if expected.keys == actual.keys or not (
+            difference := find_first_difference(iter(expected.keys), iter(actual.keys))
+        ):
             return
-        line_number, (a, b) = difference
+        line_number, (expected_key, actual_key) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
             self.say("differ, partial diff is:")
-            self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
-        has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
+            self.say.write(
+                f"[Lengths are {expected.file}={expected.line_count} versus {actual.file}={actual.line_count}]"
+            )
+        is_expected_missing = actual_key is None or (expected_key is not None and expected_key < actual_key)
+        has, lacks, key = (expected, actual, expected_key) if is_expected_missing else (actual, expected, actual_key)
         add = "add the key"
         if lacks.field == 2:  # `lacks` is segments, whose second field is a recording.
             recording = decode_key(key or b"")
@@ -148,21 +150,21 @@ class Check(DataFiles):
         raise self.say.fail("", advice, lacks.file, line_number, key)
 
     def check_values(self, name: str) -> None:
-        """Check the lines of a file by the rule in ``_VALUES``. Raise DataDirError for the first bad line."""
+        """Check the lines of the file ``name`` by its rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
-        good, advice, text, print_as = _VALUES[name]
-        for line_number, line in find_bad_lines(self.locate(name), globals()[good]):
+        name_of_check, advice, message, print_as = _VALUES[name]
+        for line_number, line in find_bad_lines(self.locate(name), globals()[name_of_check]):
             if print_as:
                 self.say.write(print_as.format(line_number, decode_key(line.rstrip(b"\n"))))
-            raise self.say.fail(text, advice, self.locate(name), line_number, get_field(line))
+            raise self.say.fail(message, advice, self.locate(name), line_number, get_field(line))
 
     def read_recordings(self) -> KeyList:
         """Return the recordings of segments. Without segments, return the utterances."""
         return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
-        """Carry out the checks of a line of ``_RULES`` if the file exists. Raise DataDirError for the first fault."""
+        """If the file ``name`` exists, check it by a line of ``_RULES``, whose columns are the arguments."""
         if not self.find(name):
             return
         self.check_sorted(name)
@@ -170,17 +172,15 @@ class Check(DataFiles):
             if step == "values":
                 self.check_values(name)
             else:
-                one = self.read_recordings() if other == "segments" else self.read_keys(other)
-                short = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
-                named = "segments" if one is not self.read_keys("utt2spk") else "wav.scp"
-                self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
+                expected = self.read_recordings() if other == "segments" else self.read_keys(other)
+                other_name = "segments" if expected is not self.read_keys("utt2spk") else "wav.scp"
+                message = text.format(other_name)
+                if text == "-":
+                    message = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
+                self.compare_keys(expected, self.read_keys(name), message, short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Check that a file exists, unless an option says that it may be missing.
-
-        Raises:
-            DataDirError: the file is missing.
-        """
+        """Raise DataDirError if the file ``name`` is missing, unless ``is_optional``. The message advises ``option``."""
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -196,7 +196,10 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
-    """Return True if a quick check of whole columns proves all lines good. After False, the lines must be checked."""
+    """Return True if a quick check of columns proves that all lines are good. After False, each line must be checked.
+
+    ``good_values`` collects values of the second field that have passed the check.
+    """
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
         is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
@@ -211,7 +214,7 @@ def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], g
 
 
 def run_image_script(script: str, *arguments: str) -> int:
-    """Run a recipe's script for a directory with images, as Kaldi's scripts do, and return the status of the shell."""
+    """Run a recipe's script for a directory with images, in its folder ``image``, and return the status of the shell."""
     import subprocess
 
     sys.stdout.flush()
@@ -244,7 +247,7 @@ def is_channel(fields: list[bytes]) -> bool:
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
-def has_whole(fields: list[bytes]) -> bool:
+def has_positive_integer(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a positive whole number."""
     return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
@@ -256,7 +259,7 @@ spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
 spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
 utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
-utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
+utt2num_frames|has_positive_integer|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
 segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
 reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
@@ -264,7 +267,7 @@ reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly for
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
-def validate(
+def validate_directory(
     say: Printer,
     folder: str,
     *,
@@ -274,7 +277,7 @@ def validate(
     no_spk_sort: bool = False,
     non_print: bool = False,
 ) -> int:
-    """Check a data directory up to its first fault, and return the exit status 0 for a valid directory.
+    """Check a data directory up to its first fault (Kaldi: validate_data_dir.sh). Return 0 for a valid directory.
 
     Args:
         say: prints Kaldi's messages.
@@ -314,7 +317,10 @@ def validate(
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
-    """Check utt2spk and spk2utt, and that they agree. Raise DataDirError for the first fault."""
+    """Check utt2spk and spk2utt, and that both have the same pairs of utterances and speakers.
+
+    With ``no_spk_sort``, the speakers in utt2spk need not be sorted. Raise DataDirError for the first fault.
+    """
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     advice = {
         "spk2utt": "run kaldi-compat data fix, which makes this file from utt2spk",
@@ -327,8 +333,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
             raise say.fail(f"empty file {name}", f"is empty: {advice[name]}", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
-        matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
-    if not matches:
+        is_equal = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
+    if not is_equal:
         for line_number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
             status = 0 if say.as_script else 1  # The last command of Kaldi's script prints, and succeeds.
             raise say.fail(
@@ -345,35 +351,30 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         say.write("   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html")
         say.write("   for more information.")
     check.check_sorted("utt2spk")
-    if not no_spk_sort and (not matches or check.read_keys("spk2utt").unsorted):
+    if not no_spk_sort and (not is_equal or check.read_keys("spk2utt").unsorted):
         check_speaker_order(check, utt2spk)
     check.check_sorted("spk2utt")
-    if matches:
+    if is_equal:
         return
 
     def refuse_speaker(line_number: int, line: bytes) -> None:
-        text = "spk2utt and utt2spk do not seem to match"
-        raise say.fail(text, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
+        message = "spk2utt and utt2spk do not seem to match"
+        raise say.fail(message, "the speaker has no utterances: remove the line", spk2utt, line_number, get_field(line))
 
-    ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
-    theirs = (
+    lines = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
+    expected_lines = (
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )
-    if difference := find_first_difference(ours, theirs):
-        line_number, (a, b) = difference
-        ours_text, theirs_text = (repr(decode_key(line)) if line else "no such line" for line in (a, b))
-        problem = f"has {ours_text}, but spk2utt has {theirs_text}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        raise say.fail(
-            "spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, get_field(a or b or b"")
-        )
+    if difference := find_first_difference(lines, expected_lines):
+        line_number, (line_of_utt2spk, line_of_spk2utt) = difference
+        texts = [repr(decode_key(line)) if line else "no such line" for line in (line_of_utt2spk, line_of_spk2utt)]
+        problem = f"has {texts[0]}, but spk2utt has {texts[1]}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        key = get_field(line_of_utt2spk or line_of_spk2utt or b"")
+        raise say.fail("spk2utt and utt2spk do not seem to match", problem, utt2spk, line_number, key)
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
-    """Check that the speakers in utt2spk are sorted.
-
-    Raises:
-        DataDirError: the speakers are not sorted.
-    """
+    """Raise DataDirError unless the speakers in the file ``utt2spk`` are sorted."""
     previous = b""
     for line_number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
@@ -390,9 +391,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:
     """Return advice for an error: how to rename utterances or speakers, so that utt2spk is sorted by speaker.
 
-    Args:
-        key: the utterance that is out of order.
-        speaker: speaker of the utterance.
+    The utterance ``key`` of the speaker ``speaker`` is out of order.
     """
     if key.startswith(speaker):
         return "rename a speaker whose name begins with the name of another speaker, such as ann-b and ann"
@@ -400,13 +399,16 @@ def advise_speaker_order(key: bytes, speaker: bytes) -> str:
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
-    """Check text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault."""
+    """Check the file text, and that it has the same keys as utt2spk. Raise DataDirError for the first fault.
+
+    With ``non_print``, unprintable characters are allowed.
+    """
     path = check.locate("text")
     unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
-        text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
+        message = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
-        raise check.say.fail(text, advice, path, *unprintable_lines[0])
+        raise check.say.fail(message, advice, path, *unprintable_lines[0])
     check_text(check.say.with_name("utils/validate_text.pl"), path)
     check.check_sorted("text")
     keys: dict[bytes, bytes] = {}
@@ -416,9 +418,9 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 line_start = chunk.rfind(b"\n", 0, match.start()) + 1
                 keys.setdefault(symbol, get_field(chunk[line_start : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
-        text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fail(text, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
-    check.compare(
+        message = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
+        raise check.say.fail(message, f"contains {symbol.decode()}: remove the symbol", path, key=keys[symbol])
+    check.compare_keys(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )
 
@@ -452,24 +454,24 @@ def check_recordings(check: Check) -> None:
     check.check_sorted("wav.scp")
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
-            text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fail(text, "starts a path with ~: write the full path", path, key=get_field(match[0]))
+            message = "Please do not use tilde (~) in your wav.scp."
+            raise say.fail(message, "starts a path with ~: write the full path", path, key=get_field(match[0]))
     utterances, segments = check.read_keys("utt2spk"), check.find("segments")
-    text = "utterance lists extracted from utt2spk and wav.scp"
+    message = "utterance lists extracted from utt2spk and wav.scp"
     if segments:
         check.check_sorted("segments")
         check.check_values("segments")
         segment_keys = check.read_keys("segments")
         if check.find("text") and segment_keys.keys != utterances.keys:
             say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
-            check.compare(
+            check.compare_keys(
                 utterances,
                 segment_keys,
                 f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
                 short=True,
             )
-        text = "recording-ids extracted from segments and wav.scp"
-    check.compare(check.read_recordings(), check.read_keys("wav.scp"), text)
+        message = "recording-ids extracted from segments and wav.scp"
+    check.compare_keys(check.read_recordings(), check.read_keys("wav.scp"), message)
     name = "reco2file_and_channel"
     if check.find(name):
         check.check_sorted(name)
@@ -477,4 +479,6 @@ def check_recordings(check: Check) -> None:
         if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")
         key_type = "recording-ids" if segments else "utterance-ids"
-        check.compare(check.read_recordings(), check.read_keys(name), f"{key_type} extracted from segments and {name}")
+        check.compare_keys(
+            check.read_recordings(), check.read_keys(name), f"{key_type} extracted from segments and {name}"
+        )

@@ -17,11 +17,7 @@
 
 from io_ark.models.acoustic import AcousticModel, Network
 from io_ark.models.alignments import Segments, is_reordered, split_to_phones
-from io_ark.models.codecs import (
-    ContextDependencyCodec,
-    HmmTopologyCodec,
-    TransitionModelCodec,
-)
+from io_ark.models.codecs import ContextDependencyCodec, HmmTopologyCodec, TransitionModelCodec
 from io_ark.models.conversion import AlignmentConverter, Converted
 from io_ark.models.extractor import IvectorExtractor
 from io_ark.models.gmm import AmDiagGmm, DiagGmm, FullGmm, Gmm

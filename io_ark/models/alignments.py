@@ -94,7 +94,7 @@ class AlignedFrames(NamedTuple):
 
     @classmethod
     def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
-        """Find the properties of the frames of alignments. For arguments and errors, see :func:`is_reordered`."""
+        """Create the arrays from the transition-ids ``ids``. For arguments and errors, see :func:`is_reordered`."""
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -106,24 +106,22 @@ class AlignedFrames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Compute :func:`is_reordered` from the first step of each alignment with a self-loop before or after the step.
+    """Compute the result of :func:`is_reordered` from arrays of :class:`AlignedFrames`.
 
-    An alignment without such a step is reordered if the last frame is a self-loop and the first frame is not.
-
-    Raises:
-        FormatError: see :func:`is_reordered`.
+    The first step of an alignment with a self-loop before or after the step decides. An alignment without such a step
+    is reordered if the last frame is a self-loop and the first frame is not. For errors, see :func:`is_reordered`.
     """
-    known = steps[loops[steps] | loops[steps + 1]]
-    first = np.searchsorted(known, bounds)
-    has_step = first[1:] > first[:-1]
-    at = known[first[:-1][has_step]]
-    if (loops[at] & loops[at + 1]).any():
-        text = "an alignment has self-loops of two states in succession"
-        raise FormatError(f"{text}: check that the model belongs to the alignments")
+    steps_with_loop = steps[loops[steps] | loops[steps + 1]]
+    indices = np.searchsorted(steps_with_loop, bounds)  # Index of the first such step of each alignment.
+    has_step = indices[1:] > indices[:-1]
+    decisive = steps_with_loop[indices[:-1][has_step]]
+    if (loops[decisive] & loops[decisive + 1]).any():
+        message = "an alignment has self-loops of two states in succession"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
     reordered = np.zeros(len(bounds) - 1, bool)
-    reordered[has_step] = loops[at]
-    unknown = ~has_step & (np.diff(bounds) > 0)
-    reordered[unknown] = loops[bounds[1:][unknown] - 1] & ~loops[bounds[:-1][unknown]]
+    reordered[has_step] = loops[decisive]
+    no_step = ~has_step & (np.diff(bounds) > 0)
+    reordered[no_step] = loops[bounds[1:][no_step] - 1] & ~loops[bounds[:-1][no_step]]
     return reordered
 
 
@@ -159,22 +157,22 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
         FormatError: a phone is followed by a self-loop of a different state.
     """
     bounds, states, steps = frames.bounds, frames.states, frames.steps
-    phone_of = np.append(np.int32(0), model.tuples[:, 0])
+    phone_of = np.append(np.int32(0), model.tuples[:, 0])  # Phone of each transition-state, counted from 1.
     # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,
     # and the phone ends after them.
     leaving = np.flatnonzero(~frames.loops)
     is_final = model.maps.is_final[frames.ids[leaving]]
-    final = leaving[is_final]
+    final = leaving[is_final]  # Frames with a transition to the final state.
     next_alignment = np.searchsorted(bounds, final, side="right")
-    following = np.append(leaving, len(states))[1:][is_final]
+    next_leaving = np.append(leaving, len(states))[1:][is_final]
     phone_ends = np.where(
-        frames.reordered[next_alignment - 1], np.minimum(following, bounds[next_alignment]), final + 1
+        frames.reordered[next_alignment - 1], np.minimum(next_leaving, bounds[next_alignment]), final + 1
     )
-    trailing = steps[frames.loops[steps + 1]]
-    owner = np.searchsorted(final, trailing, side="right") - 1
-    if (trailing + 1 < np.append(phone_ends, 0)[owner]).any():
-        text = "a phone is followed by a self-loop of another state"
-        raise FormatError(f"{text}: check that the model belongs to the alignments")
+    before_loop = steps[frames.loops[steps + 1]]  # Frames that are followed by a self-loop of a different state.
+    last_final = np.searchsorted(final, before_loop, side="right") - 1
+    if (before_loop + 1 < np.append(phone_ends, 0)[last_final]).any():
+        message = "a phone is followed by a self-loop of another state"
+        raise FormatError(f"{message}: check that the model belongs to the alignments")
     # A phone without a transition to the final state is incomplete. It ends at the next phone, or with the alignment.
     is_end = np.zeros(len(states) + 1, bool)  # is_end[i] is True if a phone ends before frame i.
     is_end[phone_ends] = True
@@ -186,9 +184,10 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     starts = np.append(0, ends)[: len(ends)]
     phones = phone_of[states[starts]]
     # A phone that begins in a later state than the first is incomplete as well, unless the first state emits no frames.
-    late = starts[model.tuples[states[starts] - 1, 1] != 0]
-    late = late[[model.topology.entry(phone)[0].forward_pdf_class != NO_PDF for phone in phone_of[states[late]]]]
+    late_starts = starts[model.tuples[states[starts] - 1, 1] != 0]
+    first_states = [model.topology.entry(phone)[0] for phone in phone_of[states[late_starts]]]
+    late_starts = late_starts[[state.forward_pdf_class != NO_PDF for state in first_states]]
     complete = np.ones(len(bounds) - 1, bool)
-    complete[np.searchsorted(bounds, np.append(open_ends - 1, late), side="right") - 1] = False
+    complete[np.searchsorted(bounds, np.append(open_ends - 1, late_starts), side="right") - 1] = False
     counts = np.diff(np.searchsorted(ends, bounds, side="right"))
     return Segments(np.append(starts, len(states)), phones, counts, complete)

@@ -39,10 +39,10 @@ class HmmTopologyCodec(Codec[HmmTopology]):
     """Codec of topologies."""
 
     def read_body(self, source: Source, binary: bool) -> HmmTopology:
-        at = source.tell()
+        start = source.tell()
         expect_token(source, binary, b"<Topology>")
         topology = _read_binary_topology(source) if binary else _read_text_topology(source)
-        locate_errors(source, at, topology.check)
+        locate_errors(source, start, topology.check)
         return topology
 
     def write_body(self, sink: Sink, value: HmmTopology, binary: bool) -> None:
@@ -99,27 +99,27 @@ def _read_text_topology(source: Source) -> HmmTopology:
     entry_of: dict[int, int] = {}
     entries: list[TopologyEntry] = []
     while True:
-        at = source.tell()
+        start = source.tell()
         token = source.read_token()
         if token in (b"</Topology>", b""):  # As in Kaldi, a topology may end with the file.
             break
         if token != b"<TopologyEntry>":
-            source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
+            source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", start)
         for phone in _read_phones(source):
             if phone in entry_of:
-                source.fail(f"phone {phone} is in two entries of the topology: remove the phone from an entry", at)
+                source.fail(f"phone {phone} is in two entries of the topology: remove the phone from an entry", start)
             entry_of[phone] = len(entries)
         entries.append(_read_text_entry(source))
     if source.peek(1) == b"\n" or source.peek(1) == b" ":
         source.skip(1)
-    ends = max(entry_of, default=-1) + 1
-    if ends > 8 * (len(entry_of) + (1 << 16)):
-        source.fail(f"phone {ends - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
-    return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(ends)), tuple(entries))
+    size = max(entry_of, default=-1) + 1
+    if size > 8 * (len(entry_of) + (1 << 16)):  # A damaged number of a phone must not create a huge tuple.
+        source.fail(f"phone {size - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
+    return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(size)), tuple(entries))
 
 
 def _read_phones(source: Source) -> list[int]:
-    """Read the phones of an entry in text."""
+    """Read the phones of an entry of a topology in text, with the tokens before and after them."""
     expect_token(source, False, b"<ForPhones>")
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
@@ -133,10 +133,10 @@ def _read_text_entry(source: Source) -> TopologyEntry:
     """Read the states of an HMM in text, which must be numbered from 0."""
     states: list[HmmState] = []
     while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
-        at = source.tell()
+        start = source.tell()
         number = read_int32(source, False)
         if number != len(states):
-            source.fail(f"expected state {len(states)} of an HMM, found {number}: number the states from 0", at)
+            source.fail(f"expected state {len(states)} of an HMM, found {number}: number the states from 0", start)
         states.append(_read_text_state(source))
     return tuple(states)
 
@@ -174,14 +174,14 @@ def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
 
 
 def _format_state(number: int, state: HmmState, is_hmm: bool) -> str:
-    """Return the line of state ``number`` of an HMM in text."""
-    words = [f"<State> {number} "]
+    """Return the text of state ``number`` of an HMM. If ``is_hmm``, a state has one pdf-class, otherwise two."""
+    parts = [f"<State> {number} "]
     if state.forward_pdf_class != NO_PDF and is_hmm:
-        words.append(f"<PdfClass> {state.forward_pdf_class} ")
+        parts.append(f"<PdfClass> {state.forward_pdf_class} ")
     elif state.forward_pdf_class != NO_PDF:
-        words.append(f"<ForwardPdfClass> {state.forward_pdf_class} <SelfLoopPdfClass> {state.self_loop_pdf_class} ")
-    words += [f"<Transition> {target} {probability:.7g} " for target, probability in state.transitions]
-    return "".join([*words, "</State> "])
+        parts.append(f"<ForwardPdfClass> {state.forward_pdf_class} <SelfLoopPdfClass> {state.self_loop_pdf_class} ")
+    parts += [f"<Transition> {target} {probability:.7g} " for target, probability in state.transitions]
+    return "".join([*parts, "</State> "])
 
 
 class TransitionModelCodec(Codec[TransitionModel]):
@@ -190,7 +190,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
     _topology = HmmTopologyCodec()
 
     def read_body(self, source: Source, binary: bool) -> TransitionModel:
-        at = source.tell()
+        start = source.tell()
         expect_token(source, binary, b"<TransitionModel>")
         topology = self._topology.read_body(source, binary)
         token = expect_token(source, binary, b"<Triples>", b"<Tuples>")
@@ -204,7 +204,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         else:
             numbers = [read_int32(source, False) for _ in range(columns * count)]
             tuples = np.array(numbers, np.int32).reshape(count, columns)
-        if columns == 3:
+        if columns == 3:  # A triple has one pdf, which is the forward pdf and the self-loop pdf.
             tuples = np.concatenate((tuples, tuples[:, 2:]), axis=1)
         expect_token(source, binary, b"</Triples>", b"</Tuples>")
         expect_token(source, binary, b"<LogProbs>")
@@ -212,7 +212,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         expect_token(source, binary, b"</LogProbs>")
         expect_token(source, binary, b"</TransitionModel>")
         model = TransitionModel(topology, tuples, log_probs)
-        locate_errors(source, at, model.check)
+        locate_errors(source, start, model.check)
         return model
 
     def write_body(self, sink: Sink, value: TransitionModel, binary: bool) -> None:
@@ -246,10 +246,10 @@ class ContextDependencyCodec(Codec[ContextDependency]):
         if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":
             _read_tree(source, binary)
             expect_token(source, binary, b"ToPdf")
-        at = source.tell()
+        start = source.tell()
         root = _read_tree(source, binary)
         if root is None:
-            source.fail("the tree has no root: the file is damaged", at)
+            source.fail("the tree has no root: the file is damaged", start)
         expect_token(source, binary, b"EndContextDependency")
         return ContextDependency(width, central, root)
 
@@ -277,21 +277,24 @@ class _OpenNode:
 
     def close(self, source: Source, binary: bool) -> EventMap:
         """Read the closing bracket and return the complete node."""
-        at = source.tell()
+        start = source.tell()
         if self.values is None:
             expect_token(source, binary, b")")
             return Table(self.key, tuple(self.children))
         expect_token(source, binary, b"}")
         yes, no = self.children
         if yes is None or no is None:
-            source.fail("a question of the tree has an empty child: the file is damaged", at)
+            source.fail("a question of the tree has an empty child: the file is damaged", start)
         if any(value > following for value, following in pairwise(self.values)):
-            source.fail("the values of a question of the tree are not in ascending order: sort the values", at)
+            source.fail("the values of a question of the tree are not in ascending order: sort the values", start)
         return Split(self.key, self.values, yes, no)
 
 
 def _read_tree(source: Source, binary: bool) -> EventMap | None:
-    """Read a tree without recursion, because nodes may be nested to any depth. Return None for an empty tree."""
+    """Read the nodes of a tree, and return its root, or None for an empty tree.
+
+    No recursion is used, because nodes may be nested to any depth.
+    """
     open_nodes: list[_OpenNode] = []
     while True:
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
@@ -299,13 +302,13 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
         if token == b"CE":
             node = Leaf(read_int32(source, binary))
         elif token == b"TE":
-            key, count = read_int32(source, binary), _read_count(source, binary)
+            key, count = read_int32(source, binary), _read_child_count(source, binary)
             expect_token(source, binary, b"(")
             open_nodes.append(_OpenNode(key, None, count))
         elif token == b"SE":
             key, values = read_int32(source, binary), tuple(_integers.read_body(source, binary).tolist())
             expect_token(source, binary, b"{")
-            open_nodes.append(_OpenNode(key, values, 2))
+            open_nodes.append(_OpenNode(key, values, 2))  # The children are the nodes for yes and no.
         if token in (b"CE", b"NULL"):
             if not open_nodes:
                 return node
@@ -317,41 +320,41 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
             open_nodes[-1].children.append(node)
 
 
-def _read_count(source: Source, binary: bool) -> int:
+def _read_child_count(source: Source, binary: bool) -> int:
     """Read the number of children of a table: text, or an unsigned 4-byte integer after a byte -4."""
     if not binary:
         return read_size(source, False, "the number of children of a table")
-    at = source.tell()
+    start = source.tell()
     size, value = source.read_array(_UINT32, 1)[0]
     if size != -4:
-        source.fail(f"expected a 4-byte unsigned integer (marked by a byte -4), found a byte {size}", at)
+        source.fail(f"expected a 4-byte unsigned integer (marked by a byte -4), found a byte {size}", start)
     return int(value)
 
 
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     """Write a tree without recursion, because nodes may be nested to any depth."""
     end = b"" if binary else b"\n"
-    written = BytesIO()
+    buffer = BytesIO()
     stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write. The last element is written first.
     while stack:
         node = stack.pop()
         if node is None:
-            written.write(b"NULL ")
+            buffer.write(b"NULL ")
         elif isinstance(node, bytes):
-            written.write(node)
+            buffer.write(node)
         elif isinstance(node, Leaf):
-            written.write(b"CE " + _encode_int(node.pdf, binary))
+            buffer.write(b"CE " + _encode_int(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
-            written.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
+            buffer.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
             stack += [b") " + end, *reversed(node.children)]
         else:
-            written.write(b"SE " + _encode_int(node.key, binary))
-            _integers.write_body(written, np.array(node.values, np.int32), binary)
-            written.write(b"{ ")
+            buffer.write(b"SE " + _encode_int(node.key, binary))
+            _integers.write_body(buffer, np.array(node.values, np.int32), binary)
+            buffer.write(b"{ ")
             stack += [b"} " + end, node.no, node.yes]
-    sink.write(written.getvalue())
+    sink.write(buffer.getvalue())
 
 
 def _encode_int(value: int, binary: bool) -> bytes:

@@ -41,17 +41,18 @@ class Converted(NamedTuple):
 class AlignmentConverter:
     """Converts alignments from one model and tree to another model and tree.
 
-    A phone whose length or topology changes gets a random path through its new HMM. All paths are equally likely.
+    A phone whose length or topology changes gets a random path through its new HMM. In each state, all transitions that
+    can begin a path of the remaining length are equally likely.
 
     Args:
         old: model of the alignments.
         new: model of the converted alignments.
         tree: tree of the new model.
         subsampling: keep one of every ``subsampling`` frames.
-        repeat_frames: convert at every shift by 0 to ``subsampling - 1`` frames and interleave the results, so that the
-            number of frames stays the same.
-        reorder: let the self-loops of a state follow the transition to the next state, as in Kaldi by default.
-        phone_map: maps old phones to new phones. By default phones keep their numbers.
+        repeat_frames: True to convert at every shift by 0 to ``subsampling - 1`` frames and to interleave the results,
+            so that the number of frames stays the same.
+        reorder: True to let the self-loops of a state follow the transition to the next state, as in Kaldi by default.
+        phone_map: maps old phones to new phones. By default, phones keep their numbers.
         random: random number generator for the paths. None for a generator with the seed 0.
 
     >>> from io_ark.models import AlignmentConverter, ContextDependency, HmmState, HmmTopology
@@ -100,8 +101,8 @@ class AlignmentConverter:
         Raises:
             FormatError: the models, the tree and the alignment are inconsistent.
         """
-        converted = self.convert_many(ids, [0, np.size(ids)])
-        return None if converted.is_truncated[0] or converted.is_short[0] else converted.ids
+        result = self.convert_many(ids, [0, np.size(ids)])
+        return None if result.is_truncated[0] or result.is_short[0] else result.ids
 
     def convert_many(self, ids: npt.ArrayLike, bounds: npt.ArrayLike) -> Converted:
         """Convert concatenated alignments.
@@ -120,55 +121,54 @@ class AlignmentConverter:
         segments = split_frames(self.old, frames)
         if not segments.complete.all():
             return self._convert_usable(frames, segments.complete)._replace(is_truncated=~segments.complete)
-        phones, last = self._map_phones(segments.phones), self.subsampling - 1
-        shifts = range(last, -1, -1) if self.repeat_frames else (last,)
+        phones, last_shift = self._map_phones(segments.phones), self.subsampling - 1
+        shifts = range(last_shift, -1, -1) if self.repeat_frames else (last_shift,)
         lengths, short = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
         if is_short.any():
             converted = self._convert_usable(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
         first_ids = self._find_first_ids(phones, segments.owners)
-        versions = [self._convert_phones(frames, segments, phones, first_ids, version) for version in lengths]
-        sizes = [np.bincount(segments.owners, version, len(is_short)).astype(np.int64) for version in lengths]
-        none = np.zeros_like(is_short)
-        return Converted(_interleave(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
+        versions = [self._convert_phones(frames, segments, phones, first_ids, counts) for counts in lengths]
+        sizes = [np.bincount(segments.owners, counts, len(is_short)).astype(np.int64) for counts in lengths]
+        all_false = np.zeros_like(is_short)
+        ids_of_versions = _interleave_versions(versions, sizes)
+        return Converted(ids_of_versions, np.cumsum([0, *np.sum(sizes, axis=0)]), all_false, all_false)
 
     def _convert_usable(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the alignments selected by the mask ``usable``, and return no frames for all other alignments."""
+        """Convert the alignments that the mask ``usable`` selects. In the result, all others have no frames."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
-        lengths, short = np.zeros_like(sizes), np.zeros_like(usable)
-        lengths[usable], short[usable] = np.diff(converted.bounds), converted.is_short
-        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
+        lengths, is_short = np.zeros_like(sizes), np.zeros_like(usable)
+        lengths[usable], is_short[usable] = np.diff(converted.bounds), converted.is_short
+        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), is_short)
 
     def _map_phones(self, phones: Integers) -> Integers:
         """Return the new phone of each old phone. Raise FormatError if the map lacks a phone."""
         if self.phone_map is None:
             return phones
-        distinct, places = np.unique(phones, return_inverse=True)
+        distinct, indices = np.unique(phones, return_inverse=True)
         for phone in distinct.tolist():
             if phone not in self.phone_map:
                 raise FormatError(f"the phone map has no entry for phone {phone}: add the phone to the map")
-        return np.array([self.phone_map[phone] for phone in distinct.tolist()], np.int32)[places]
+        return np.array([self.phone_map[phone] for phone in distinct.tolist()], np.int32)[indices]
 
     def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
-        """Return the new length of each phone, and a mask of the alignments with too few frames.
+        """Return the new number of frames of each phone, and a mask of the alignments with too few frames.
 
-        Args:
-            segments: the old phones.
-            phones: the new phones.
-            shift: number of frames of an alignment before the first frame that is kept.
+        ``segments`` has the old phones, and ``phones`` the new phones. The first ``subsampling - 1 - shift`` frames of
+        an alignment precede the first frame that is kept.
         """
         is_short = np.zeros(len(segments.counts), bool)
         if self.subsampling == 1 and self.old.topology == self.new.topology:
             return segments.lengths, is_short
-        first = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
-        ends = segments.bounds - segments.bounds[np.append(first[segments.owners], 0)] + shift
+        first_phones = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
+        ends = segments.bounds - segments.bounds[np.append(first_phones[segments.owners], 0)] + shift
         lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
-        distinct, places = np.unique(phones, return_inverse=True)
-        minimum = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[places]
+        distinct, indices = np.unique(phones, return_inverse=True)
+        minimum = np.array([self.new.topology.min_length(phone) for phone in distinct.tolist()], np.int64)[indices]
         for alignment in np.unique(segments.owners[lengths < minimum]).tolist():
-            part = slice(first[alignment], first[alignment] + segments.counts[alignment])
+            part = slice(first_phones[alignment], first_phones[alignment] + segments.counts[alignment])
             balanced = _balance_lengths(lengths[part].tolist(), minimum[part].tolist())
             if balanced is None:
                 is_short[alignment] = True
@@ -179,75 +179,79 @@ class AlignmentConverter:
     def _convert_phones(
         self, frames: AlignedFrames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
     ) -> Integers:
-        """Return the new transition-ids of all alignments. ``lengths`` are the new lengths of the phones in frames.
+        """Return the new transition-ids of all alignments, concatenated.
 
-        A phone whose length and topology do not change keeps the old path. Any other phone gets a random path.
+        ``phones`` are the new phones, ``lengths`` their numbers of frames, and ``first_ids`` the result of
+        :meth:`_find_first_ids`. A phone whose length and topology do not change keeps the old path. Any other phone
+        gets a random path.
         """
         keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
         states = self.old.tuples[frames.states[old_frames] - 1, 1]
-        places = self.old.maps.place[frames.ids[old_frames]]
+        transitions = self.old.maps.place[frames.ids[old_frames]]
         if not keeps_path.all():
-            changed = np.flatnonzero(~keeps_path).tolist()
-            paths = [step for i in changed for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
+            changed_phones = np.flatnonzero(~keeps_path).tolist()
+            paths = [step for i in changed_phones for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
-            steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, places, np.array(paths, np.int32)
-            states, places = steps.T
+            steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, transitions, np.array(paths, np.int32)
+            states, transitions = steps.T
         phone_indices = np.repeat(np.arange(len(phones)), lengths)
-        result: Integers = first_ids[phone_indices, states] + places
+        result: Integers = first_ids[phone_indices, states] + transitions
         was_reordered = keeps_path & frames.reordered[segments.owners]
-        _reorder(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
+        _move_self_loops(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
 
     def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
-        """Return a mask of the phones whose topology changes. Only the first change causes a warning."""
-        pairs, places = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
+        """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
+        pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
         ]
         if any(is_other) and not self._has_warned:
             logger.warning("Topology mismatch detected; automatically converting. Won't warn again.")
             self._has_warned = True
-        return np.array(is_other, bool)[places]
+        return np.array(is_other, bool)[indices]
 
     def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
         """Return the first transition-id of each HMM state of each phone: (phones, states).
 
-        Args:
-            phones: (phones,): phones of all alignments.
-            owners: (phones,): index of the alignment of each phone.
+        ``owners`` (phones,) has the index of the alignment of each phone.
 
         Raises:
             FormatError: the topology lacks a phone, the tree has no pdf, or the model lacks a state.
         """
         width = self.tree.width
-        places = np.arange(len(phones)) + width * (1 + owners)
+        # Put zeros between the alignments, so that no window has phones of two alignments.
+        positions = np.arange(len(phones)) + width * (1 + owners)
         padded = np.zeros(width * (2 + owners.max(initial=0)) + len(phones), np.int32)
-        padded[places] = phones
-        windows = padded[places[:, None] + np.arange(width) - self.tree.central]
-        _, first, inverse = np.unique(_number_windows(windows), return_index=True, return_inverse=True)
-        first_ids: Integers = self._find_first_ids_of_windows(windows[first])[inverse]
+        padded[positions] = phones
+        windows = padded[positions[:, None] + np.arange(width) - self.tree.central]
+        _, indices, inverse = np.unique(_number_windows(windows), return_index=True, return_inverse=True)
+        first_ids: Integers = self._find_first_ids_of_windows(windows[indices])[inverse]
         return first_ids
 
     def _find_first_ids_of_windows(self, windows: Integers) -> Integers:
-        """Return the first transition-id of each HMM state of the central phone of each window: (windows, states)."""
+        """Return the first transition-id of each HMM state of each window's central phone: (windows, states).
+
+        States that emit no frames, and states that an HMM lacks, have 0.
+        """
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
-        distinct, places = np.unique(phones, return_inverse=True)
+        distinct, indices = np.unique(phones, return_inverse=True)
         hmms = [self.new.topology.entry(phone) for phone in distinct.tolist()]
         for entry in dict.fromkeys(hmms):  # Phones with equal HMMs are converted together.
-            chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
-            num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
-            pdfs = [self._find_pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
-            for index, state in enumerate(entry):
+            rows = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[indices])
+            num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[rows[0]]))
+            pdfs = [self._find_pdfs(windows[rows], pdf_class) for pdf_class in range(num_pdf_classes)]
+            for number, state in enumerate(entry):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
-                    states = np.column_stack((phones[chosen], np.full(len(chosen), index), forward, self_loop))
-                    result[chosen, index] = self.new.first_ids[self.new.states_of(states)]
+                    tuples = np.column_stack((phones[rows], np.full(len(rows), number), forward, self_loop))
+                    result[rows, number] = self.new.first_ids[self.new.states_of(tuples)]
         return result
 
     def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:
-        """Return the pdf of each window and a pdf-class. Raise FormatError if the tree has no pdf for a window."""
+        """Return the pdf of each window for a pdf-class. Raise FormatError if the tree has no pdf for a window."""
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
@@ -277,10 +281,10 @@ def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | 
         for i in lacking:
             if not donors:
                 return None
-            place = bisect(donors, i)
-            # `sides` are the places, in `donors`, of the nearest donors before and after phone i.
-            sides = range(max(place - 1, 0), min(place + 1, len(donors)))
-            _, nearest = min((_count_between(lengths, donors[side], i), side) for side in sides)
+            position = bisect(donors, i)
+            # `sides` are the indices, in `donors`, of the nearest donors before and after phone i.
+            sides = range(max(position - 1, 0), min(position + 1, len(donors)))
+            _, nearest = min((_count_frames_between(lengths, donors[side], i), side) for side in sides)
             donor = donors[nearest]
             lengths[i] += 1
             lengths[donor] -= 1
@@ -290,35 +294,30 @@ def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | 
     return lengths
 
 
-def _count_between(lengths: Sequence[int], first: int, second: int) -> int:
-    """Return the number of frames between two phones, in either order."""
-    return sum(lengths[min(first, second) + 1 : max(first, second)])
+def _count_frames_between(lengths: Sequence[int], phone: int, other: int) -> int:
+    """Return the number of frames between the phones with the indices ``phone`` and ``other``, in either order."""
+    return sum(lengths[min(phone, other) + 1 : max(phone, other)])
 
 
-def _interleave(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
-    """Interleave versions of alignments: first the first frame of every version, then every second frame, and so on.
+def _interleave_versions(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
+    """Interleave versions of alignments: the first frame of every version, then every second frame, and so on.
 
-    Args:
-        versions: transition-ids of all alignments, for each version.
-        sizes: number of frames of each alignment, for each version.
+    A version has the transition-ids of all alignments, and its ``sizes`` are the numbers of frames of the alignments.
     """
     if len(versions) == 1:
         return versions[0]
     owners = [np.repeat(np.arange(len(counts)), counts) for counts in sizes]
-    places = [np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) for counts in sizes]
-    order = np.lexsort((np.concatenate(places), np.concatenate(owners)))
+    frame_numbers = [np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) for counts in sizes]
+    order = np.lexsort((np.concatenate(frame_numbers), np.concatenate(owners)))
     interleaved: Integers = np.concatenate(versions)[order]
     return interleaved
 
 
-def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
-    """Move the self-loops of each state before or after the transition to the next state, in place.
+def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
+    """Move the self-loops of each state from before to after the transition to the next state, or back, in place.
 
-    Args:
-        model: transition model.
-        ids: (frames,): transition-ids of concatenated phones.
-        bounds: (phones + 1,): first frame of each phone, and the total number of frames.
-        chosen: (phones,): True for the phones whose self-loops move.
+    ``ids`` (frames,) are the transition-ids of concatenated phones, and ``bounds`` (phones + 1,) are the first frame of
+    each phone and the total number of frames. ``chosen`` (phones,) is True for the phones whose self-loops move.
     """
     if not chosen.any():
         return
@@ -333,12 +332,12 @@ def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mas
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
     runs = np.flatnonzero(begins)
     is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
-    first, last = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
-    ids[first], ids[last] = ids[last], ids[first]
+    first_frames, last_frames = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
+    ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 
 class _RandomPaths:
-    """Draws paths of equal probability through HMMs."""
+    """Draws random paths through the HMMs of a topology."""
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
@@ -348,38 +347,40 @@ class _RandomPaths:
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return a random path through a phone: the HMM state and the index of the transition of each frame.
+        """Return a random path of ``length`` frames through the HMM of a phone.
+
+        The path has a pair for each frame: the HMM state, and the index of the transition in the state.
 
         Raises:
             FormatError: the phone has no path of ``length`` frames.
         """
         entry = self._topology.entry(phone)
-        path, at, left = [], 0, length
-        while at != len(entry) - 1:
-            choices = self._find_transitions_to_end(phone, at, left)
+        path, number, num_left = [], 0, length
+        while number != len(entry) - 1:
+            choices = self._find_transitions_to_end(phone, number, num_left)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames: check the topology of the new model")
             index, target = choices[int(len(choices) * self._random.random())]
-            if entry[at].forward_pdf_class != NO_PDF:
-                path.append((at, index))
-                left -= 1
-            at = target
+            if entry[number].forward_pdf_class != NO_PDF:
+                path.append((number, index))
+                num_left -= 1
+            number = target
         return path
 
-    def _find_transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
-        """Return the index and target of the transitions from state ``at`` that begin a path of ``left`` frames."""
-        key = self._topology.entry_of[phone], at, left
+    def _find_transitions_to_end(self, phone: int, number: int, num_left: int) -> list[tuple[int, int]]:
+        """Return (index, target) of each transition of state ``number`` that begins a path of ``num_left`` frames."""
+        key = self._topology.entry_of[phone], number, num_left
         if key not in self._choices:
-            state = self._topology.entry(phone)[at]
-            usable = self._find_states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
+            state = self._topology.entry(phone)[number]
+            usable = self._find_states_with_paths(phone, num_left - (state.forward_pdf_class != NO_PDF))
             self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
         return self._choices[key]
 
-    def _find_states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
-        """Return the states of a phone from which a path of exactly ``frames`` frames leads to the final state."""
+    def _find_states_with_paths(self, phone: int, num_frames: int) -> frozenset[int]:
+        """Return the states of a phone from which a path of exactly ``num_frames`` frames leads to the final state."""
         entry = self._topology.entry(phone)
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
-        while len(by_length) <= frames:
+        while len(by_length) <= num_frames:
             states = set() if by_length else {len(entry) - 1}
             # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
             for _ in entry:
@@ -389,4 +390,4 @@ class _RandomPaths:
                     if any(target in following for target, _ in state.transitions):
                         states.add(index)
             by_length.append(frozenset(states))
-        return by_length[frames] if frames >= 0 else frozenset()
+        return by_length[num_frames] if num_frames >= 0 else frozenset()

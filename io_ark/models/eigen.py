@@ -20,10 +20,10 @@ EPSILON = 2.0**-52  # Machine epsilon of float64.
 TINY = float(np.finfo(np.float64).tiny)  # Smallest normal float64, which prevents divisions by zero.
 
 
-def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
+def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
     """Return the eigenvalues of a symmetric matrix in descending order of their absolute values, and its eigenvectors.
 
-    LAPACK, which NumPy calls, chooses different signs of the eigenvectors than Kaldi. This function uses Kaldi's
+    The eigenvectors of LAPACK, which NumPy calls, may have signs that differ from Kaldi's. This function uses Kaldi's
     algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:
@@ -46,7 +46,10 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return both diagonals of the tridiagonal ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
+    """Return the diagonal (dim) and the off-diagonal (dim - 1) of ``rows @ matrix @ rows.T``, and the matrix ``rows``.
+
+    The orthogonal matrix ``rows`` (dim, dim) makes the symmetric ``matrix`` tridiagonal.
+    """
     dim = len(matrix)
     work, rows = matrix.copy(), np.eye(dim)
     off_diagonal = [0.0] * (dim - 1)
@@ -66,9 +69,10 @@ def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]
 
 
 def _compute_reflection(row: Float64) -> tuple[Float64, float]:
-    """Return ``reflector`` and ``factor`` of the reflection that maps ``row`` to a multiple of its last axis.
+    """Return ``reflector`` and ``factor`` of a Householder reflection of the vector ``row``.
 
-    The reflection is ``I - factor * outer(reflector, reflector)``. The factor is 0 if the row needs no reflection.
+    The reflection ``I - factor * outer(reflector, reflector)`` sets all elements of ``row`` except the last to 0. The
+    factor is 0 if they are 0 already.
     """
     scaled = row / max(float(np.abs(row).max()), TINY)
     last, squares = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
@@ -81,11 +85,11 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Replace the diagonal of a tridiagonal matrix with the eigenvalues, and apply the rotations to ``rows``.
+    """Replace the diagonal of a tridiagonal matrix with the eigenvalues, and apply the rotations to ``rows``, in place.
 
-    Raises:
-        FormatError: the algorithm does not converge.
+    Raise FormatError if the algorithm does not converge.
     """
+    # As in Kaldi, the tolerance doubles every 50 steps if more than 100 + 2 * dim steps are needed.
     dim, epsilon = len(diagonal), EPSILON
     for step in range(500 + 4 * dim):
         if step >= 100 + 2 * dim and (step - 100 - 2 * dim) % 50 == 0:
@@ -103,12 +107,12 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
         _run_qr_step(diagonal, off_diagonal, rows, start, end)
-    text = "the algorithm for the eigenvalues of the covariance matrix does not converge: scale the vectors down"
-    raise FormatError(text)
+    message = "the algorithm for the eigenvalues of the covariance matrix does not converge: scale the vectors down"
+    raise FormatError(message)
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
-    """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``."""
+    """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``, in place."""
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
     half, corner = half / scale, off_diagonal[end - 2] / scale

@@ -66,9 +66,9 @@ class IvectorExtractor:
                 "(Gaussians, feature dim, i-vector dim)"
             )
         count, dim, ivector_dim = shape
-        fixed = np.size(self.weight_projections) == 0
-        set_arrays(self, np.float64, weights=(count * fixed,), projections=shape, precisions=(count, dim, dim),
-                   weight_projections=(0, 0) if fixed else (count, ivector_dim))  # fmt: skip
+        is_fixed = np.size(self.weight_projections) == 0  # True if the weights do not depend on the i-vector.
+        set_arrays(self, np.float64, weights=(count * is_fixed,), projections=shape, precisions=(count, dim, dim),
+                   weight_projections=(0, 0) if is_fixed else (count, ivector_dim))  # fmt: skip
 
     def __repr__(self) -> str:
         count, dim, ivector_dim = self.projections.shape

@@ -17,12 +17,9 @@ T = TypeVar("T")
 
 
 def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
-    """Convert attributes of a model to arrays of type ``dtype``, and check the shapes.
+    """Convert attributes of a model, a frozen dataclass, to arrays of type ``dtype``.
 
-    Args:
-        model: instance of a frozen dataclass.
-        dtype: type of the arrays.
-        shapes: expected shape of each attribute.
+    ``shapes`` maps the names of the attributes to the expected shapes.
 
     Raises:
         FormatError: an array does not have the expected shape.
@@ -36,16 +33,15 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
         object.__setattr__(model, name, array)
 
 
-def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
-    """Call ``create``, which creates or checks the object at offset ``at``. Add the file and offset to errors.
+def locate_errors(source: Source, offset: int, create: Callable[[], T]) -> T:
+    """Return the result of ``create``, which creates or checks the object at ``offset``, in bytes, of a source.
 
-    Raises:
-        FormatError: ``create`` raises this error.
+    If ``create`` raises FormatError, the file and the offset are added to the error.
     """
     try:
         return create()
     except FormatError as error:
-        source.fail(error.message, at)
+        source.fail(error.message, offset)
 
 
 class Field(NamedTuple):
@@ -84,7 +80,7 @@ class ModelCodec(Codec[Any]):
     newlines = False
 
     def read_body(self, source: Source, binary: bool) -> Any:
-        at, values = source.tell(), dict[str, Any]()
+        start, values = source.tell(), dict[str, Any]()
         # Kaldi before 2012 wrote <DiagGMMBegin> instead of <DiagGMM>.
         expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
         token, count = b"", 0
@@ -104,7 +100,7 @@ class ModelCodec(Codec[Any]):
         expect_token(source, binary, b"</%s>" % self.token, b"<%sEnd>" % self.token)
         if self.newlines and not binary:
             skip_line_end(source)
-        return locate_errors(source, at, lambda: self.model(**values))
+        return locate_errors(source, start, lambda: self.model(**values))
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not isinstance(value, self.model):
@@ -122,11 +118,14 @@ class ModelCodec(Codec[Any]):
 
 
 def _read_stacked(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
-    """Read ``count`` arrays of one shape. A wrong count takes no memory, because only the arrays in the file do."""
+    """Read ``count`` arrays of the same shape, and return them as one array with ``count`` as its first dimension.
+
+    A wrong count does not allocate memory, because the arrays are read one by one until the file ends.
+    """
     arrays: list[Array] = []
     for _ in range(count):
-        at = source.tell()
+        start = source.tell()
         arrays.append(codec.read_body(source, binary))
         if arrays[-1].shape != arrays[0].shape:
-            source.fail(f"a matrix has the shape {arrays[-1].shape}, but the first matrix has {arrays[0].shape}", at)
+            source.fail(f"a matrix has the shape {arrays[-1].shape}, but the first matrix has {arrays[0].shape}", start)
     return np.array(arrays)

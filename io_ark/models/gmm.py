@@ -62,17 +62,16 @@ class Gmm:
 
     def _compute_gconsts(self) -> Array:
         """Return the log-likelihood of each weighted Gaussian for a frame of zeros, or -infinity if it is infinite."""
-        _, means, log_dets = self._invert()
+        _, means, log_dets = self._invert_precisions()
         with np.errstate(all="ignore"):
             log_factors = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
             gconsts = np.float32(log_factors - 0.5 * (means * self.precision_means).sum(axis=1))
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
-    def _invert(self) -> tuple[Array, Array, Array]:
+    def _invert_precisions(self) -> tuple[Array, Array, Array]:
         """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64.
 
-        Raises:
-            FormatError: an inverse covariance is singular.
+        Raise FormatError if an inverse covariance is singular.
         """
         try:
             with np.errstate(all="ignore"):
@@ -110,7 +109,7 @@ class Gmm:
         Raises:
             FormatError: an inverse covariance is singular.
         """
-        covariances, means, _ = self._invert()
+        covariances, means, _ = self._invert_precisions()
         with np.errstate(all="ignore"):
             return {
                 "weights": self.weights,
@@ -177,10 +176,7 @@ class AmDiagGmm:
         return {**arrays, "pdfs": np.repeat(np.arange(len(counts), dtype=np.int32), counts)}
 
 
-_WEIGHTS = (
-    Field("gconsts", VectorCodec(), b"<GCONSTS>", optional=True),
-    Field("weights", VectorCodec(), b"<WEIGHTS>"),
-)
+_WEIGHTS = (Field("gconsts", VectorCodec(), b"<GCONSTS>", optional=True), Field("weights", VectorCodec(), b"<WEIGHTS>"))
 
 
 class DiagGmmCodec(ModelCodec):
@@ -211,15 +207,15 @@ class AmDiagGmmCodec(Codec[AmDiagGmm]):
     _gmm = DiagGmmCodec()
 
     def read_body(self, source: Source, binary: bool) -> AmDiagGmm:
-        at = source.tell()
+        start = source.tell()
         expect_token(source, binary, b"<DIMENSION>")
         dim = read_int32(source, binary)
         expect_token(source, binary, b"<NUMPDFS>")
         count = read_size(source, binary, "the number of pdfs")
         densities = tuple([self._gmm.read_body(source, binary) for _ in range(count)])
-        gmms = locate_errors(source, at, lambda: AmDiagGmm(densities))
+        gmms = locate_errors(source, start, lambda: AmDiagGmm(densities))
         if gmms.dim != dim:
-            source.fail(f"the mixtures have dimension {gmms.dim}, but the header has {dim}: the file is damaged", at)
+            source.fail(f"the mixtures have dimension {gmms.dim}, but the header has {dim}: the file is damaged", start)
         return gmms
 
     def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from io_ark.errors import FormatError
 from io_ark.logs import logger
-from io_ark.models.eigen import eigen_decomposition
+from io_ark.models.eigen import compute_eigenvectors
 from io_ark.models.speaker_statistics import check_vectors, format_vector, group_by_speaker, round_option
 
 Array = npt.NDArray[Any]
@@ -139,16 +139,11 @@ class Lda:
 def _find_discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
     """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
-    Args:
-        normalized: (dim, dim): covariance that the transform makes unit.
-        between: (dim, dim): between-speaker covariance.
-        factor: weight of the total covariance in ``normalized``, for the log.
-        floor: lower limit of the eigenvalues of ``normalized``, relative to the largest eigenvalue.
-
-    Raises:
-        FormatError: ``normalized`` is singular in spite of the floor.
+    The directions make the covariance ``normalized`` (dim, dim) unit, after its eigenvalues were limited to at least
+    ``floor`` times the largest eigenvalue. ``between`` (dim, dim) is the between-speaker covariance. ``factor``, the
+    weight of the total covariance in ``normalized``, is only logged. Raise FormatError if ``normalized`` is singular.
     """
-    values, vectors = eigen_decomposition(normalized)
+    values, vectors = compute_eigenvectors(normalized)
     smallest = floor * values[0]
     if num_floored := int((values < smallest).sum()):
         logger.warning("Floored %d eigenvalues of covariance to %g", num_floored, smallest)
@@ -156,7 +151,7 @@ def _find_discriminants(normalized: Float64, between: Float64, factor: float, fl
         whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
     if not np.isfinite(whitening).all():
         raise FormatError("the covariance is singular: increase covariance_floor, or add vectors")
-    values, vectors = eigen_decomposition(whitening @ between @ whitening.T)
+    values, vectors = compute_eigenvectors(whitening @ between @ whitening.T)
     logger.info(
         "Singular values of between-class covariance after projecting with interpolated [total/within] covariance "
         "with a weight of %g on the total covariance, are: %s", factor, format_vector(values),

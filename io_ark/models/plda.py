@@ -18,7 +18,7 @@ from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.logs import logger
-from io_ark.models.eigen import eigen_decomposition
+from io_ark.models.eigen import compute_eigenvectors
 from io_ark.models.fields import Array, Field, ModelCodec, set_arrays
 from io_ark.models.speaker_statistics import (
     PldaStatistics,
@@ -92,8 +92,8 @@ class Plda:
         """
         statistics = PldaStatistics()
         for group in group_by_speaker(check_vectors(vectors), speakers):
-            statistics.add(group)
-        return cls(*statistics.estimate(num_em_iters))
+            statistics.add_speaker(group)
+        return cls(*statistics.estimate_plda(num_em_iters))
 
     def adapt(
         self,
@@ -132,19 +132,19 @@ class Plda:
         deviations, shift = array - mean, mean - self.mean
         variance = deviations.T @ deviations / len(array) + shift_scale * np.outer(shift, shift)
         whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Makes the model's total covariance unit.
-        values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
+        values, vectors_of_variance = compute_eigenvectors(whitening @ variance @ whitening.T)
         logger.info(
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
             "is: %s", format_vector(values),
         )  # fmt: skip
         rotation = vectors_of_variance.T
         within, between = ((rotation * share) @ rotation.T for share in (1 / (1 + self.psi), self.psi / (1 + self.psi)))
-        for i, (value, inside, across) in enumerate(
+        for i, (value, own_within, own_between) in enumerate(
             zip(values.tolist(), np.diagonal(within), np.diagonal(between), strict=True)
         ):
             logger.info(
                 "For %d'th eigenvalue, value is %g, within-class covar in this direction is %g, between-class is %g",
-                i, value, inside, across,
+                i, value, own_within, own_between,
             )  # fmt: skip
         excess = np.maximum(values - 1, 0)
         within, between = within + np.diag(excess * within_scale), between + np.diag(excess * between_scale)
@@ -153,10 +153,10 @@ class Plda:
                 f"within_covar_scale={within_covar_scale:g} makes the within-speaker covariance negative: increase it"
             )
         try:
-            back = np.linalg.inv(rotation @ whitening)
+            inverse = np.linalg.inv(rotation @ whitening)
         except np.linalg.LinAlgError:
             raise FormatError("the transform of the PLDA model has no inverse: fit the model again") from None
-        transform, psi = diagonalize_covariances(back @ within @ back.T, back @ between @ back.T)
+        transform, psi = diagonalize_covariances(inverse @ within @ inverse.T, inverse @ between @ inverse.T)
         logger.info(
             "Old diagonal of between-class covar was: %s, new diagonal is %s",
             format_vector(self.psi), format_vector(psi),
@@ -164,7 +164,7 @@ class Plda:
         return Plda(mean, transform, psi)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the parameters with the names that DiariZen and pyannote.audio read from ``plda.npz``."""
+        """Return the parameters as "mu", "tr" and "psi", which DiariZen and pyannote.audio read from ``plda.npz``."""
         return {"mu": self.mean, "tr": self.transform, "psi": self.psi}
 
     def transform_vectors(
@@ -180,8 +180,8 @@ class Plda:
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
             num_utts: number of utterances whose mean a vector is, as a number or an array of shape (...).
-            normalize_length: scale each vector to the length that the model expects.
-            simple_length_normalization: let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
+            normalize_length: True to scale each vector to the length that the model expects.
+            simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:
             (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
@@ -275,14 +275,14 @@ class Plda:
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.
         """
-        speakers, utterances = self._check_vector_pairs(enrolled, tested)
+        speakers, utterances = self._convert_vectors(enrolled, tested)
         scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
-        precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
+        precisions, unknown_precisions = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         squares = utterances**2
-        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
         distances = (means**2 * precisions).sum(axis=1)[:, None] - 2 * (means * precisions) @ utterances.T
-        scores: Float64 = 0.5 * (log_dets[:, None] - distances - precisions @ squares.T + squares @ alone)
+        scores: Float64 = 0.5 * (log_dets[:, None] - distances - precisions @ squares.T + squares @ unknown_precisions)
         return scores
 
     def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
@@ -299,21 +299,21 @@ class Plda:
         Raises:
             FormatError: the shapes are inconsistent, or a number of utterances is not positive.
         """
-        speakers, utterances = self._check_vector_pairs(enrolled, tested)
+        speakers, utterances = self._convert_vectors(enrolled, tested)
         if len(speakers) != len(utterances):
             raise FormatError(
                 f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
             )
         counts, count_indices = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
         scale = counts[:, None] * self.psi
-        precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
-        log_dets = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        precisions, unknown_precisions = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
+        log_dets = np.log(precisions).sum(axis=1) - np.log(unknown_precisions).sum()
         deviations = utterances - (scale / (scale + 1))[count_indices] * speakers
         distances = (deviations**2 * precisions[count_indices]).sum(axis=1)
-        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ alone)
+        scores: Float64 = 0.5 * (log_dets[count_indices] - distances + utterances**2 @ unknown_precisions)
         return scores
 
-    def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+    def _convert_vectors(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
         """Return both arrays in float64. Raise FormatError unless their shapes are (vectors, dim)."""
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
@@ -342,8 +342,7 @@ class Plda:
 def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
     """Return the number of utterances of each vector as an array of shape ``shape``.
 
-    Raises:
-        FormatError: a number is not positive, or ``num_utts`` has a different shape.
+    Raise FormatError if a number is not positive, or ``num_utts`` has a different shape.
     """
     counts = np.asarray(num_utts, np.float64)
     if counts.shape not in ((), shape):

@@ -14,17 +14,16 @@ import numpy.typing as npt
 
 from io_ark.errors import FormatError
 from io_ark.logs import logger
-from io_ark.models.eigen import eigen_decomposition
+from io_ark.models.eigen import compute_eigenvectors
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
 
 
 def check_vectors(vectors: npt.ArrayLike) -> Array:
-    """Convert vectors to an array of shape (vectors, dim) of float32 or float64.
+    """Convert vectors to an array of shape (vectors, dim): float32 stays, any other type becomes float64.
 
-    Raises:
-        FormatError: the array has another shape, is empty, or contains NaN or infinities.
+    Raise FormatError if the array has a different number of dimensions, is empty, or contains NaN or infinities.
     """
     array = np.asarray(vectors)
     if array.ndim != 2 or 0 in array.shape:
@@ -37,10 +36,9 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
 
 
 def round_option(name: str, value: float, *, signed: bool = True) -> float:
-    """Round a number to float32, the precision of Kaldi's options.
+    """Round the value of the option ``name`` to float32, the precision of Kaldi's options.
 
-    Raises:
-        FormatError: the number is not finite in this precision, or it is negative and not ``signed``.
+    Raise FormatError if the value is not finite in this precision, or if it is negative and ``signed`` is False.
     """
     with np.errstate(over="ignore"):
         rounded = float(np.float32(value))
@@ -54,9 +52,7 @@ def round_option(name: str, value: float, *, signed: bool = True) -> float:
 def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
-    Args:
-        vectors: (vectors, dim): vectors in any order.
-        speakers: (vectors,): speaker of each vector, as strings or integers.
+    ``speakers`` (vectors,) has the speaker of each row of ``vectors`` (vectors, dim), as strings or integers.
 
     Raises:
         FormatError: the number of speakers differs from the number of vectors, or speakers cannot be compared.
@@ -90,24 +86,20 @@ class PldaStatistics:
         """Number of dimensions of the vectors; 0 before the first vector."""
         return len(self._scatter)
 
-    def add(self, vectors: Array) -> None:
+    def add_speaker(self, vectors: Array) -> None:
         """Add the vectors of one speaker, an array of shape (vectors, dim). All speakers must have the same ``dim``."""
         if not self.num_speakers:
             self._scatter = np.zeros((vectors.shape[1],) * 2)
-        wide = vectors.astype(np.float64)
-        mean = wide.mean(axis=0)
-        deviations = wide - mean
+        doubles = vectors.astype(np.float64)
+        mean = doubles.mean(axis=0)
+        deviations = doubles - mean
         self._scatter += deviations.T @ deviations
-        self._means[len(wide)].append(mean)
+        self._means[len(doubles)].append(mean)
         self.num_speakers += 1
-        self.num_vectors += len(wide)
+        self.num_vectors += len(doubles)
 
-    def check(self) -> None:
-        """Check that the vectors determine a model.
-
-        Raises:
-            FormatError: the number of vectors or speakers is too small.
-        """
+    def check_counts(self) -> None:
+        """Raise FormatError if there are too few vectors or speakers to determine a model."""
         dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
@@ -119,7 +111,7 @@ class PldaStatistics:
         if self.num_speakers == self.num_vectors:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
-    def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
+    def estimate_plda(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
         """Estimate a PLDA model with ``num_em_iters`` iterations of the EM algorithm.
 
         Returns:
@@ -128,7 +120,7 @@ class PldaStatistics:
         Raises:
             FormatError: the vectors do not determine a model, or a covariance matrix is singular.
         """
-        self.check()
+        self.check_counts()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}
         mean = np.concatenate([*groups.values()]).mean(axis=0)
         centered = {count: means - mean for count, means in groups.items()}
@@ -136,7 +128,7 @@ class PldaStatistics:
         between: Float64 = np.eye(len(mean))
         for iteration in range(num_em_iters):
             logger.info("Plda estimation iteration %d of %d", iteration, num_em_iters)
-            within, between = self._reestimate(within, between, centered)
+            within, between = self._run_em_iteration(within, between, centered)
             logger.info("Trace of within-class variance is %g", np.trace(within))
             logger.info("Trace of between-class variance is %g", np.trace(between))
         logger.info("Norm of mean of iVector distribution is %g", np.linalg.norm(mean))
@@ -145,7 +137,9 @@ class PldaStatistics:
         logger.info("Diagonal of between-class variance in normalized space is %s", format_vector(psi))
         return mean, transform, psi
 
-    def _reestimate(self, within: Float64, between: Float64, centered: dict[int, Float64]) -> tuple[Float64, Float64]:
+    def _run_em_iteration(
+        self, within: Float64, between: Float64, centered: dict[int, Float64]
+    ) -> tuple[Float64, Float64]:
         """Return the within-speaker and between-speaker covariances after one iteration of EM.
 
         The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
@@ -182,7 +176,7 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
         whitening = _invert(np.linalg.cholesky(within))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
-    psi, vectors = eigen_decomposition(whitening @ between @ whitening.T)
+    psi, vectors = compute_eigenvectors(whitening @ between @ whitening.T)
     return vectors.T @ whitening, psi
 
 
@@ -203,5 +197,5 @@ def _invert(matrix: Array) -> Float64:
 
 
 def format_vector(values: Float64) -> str:
-    """Format a vector like Kaldi's logs."""
+    """Format a vector like Kaldi's logs: `` [ 1 0.5 ]``, with six significant digits."""
     return f" [ {' '.join(f'{value:g}' for value in values.tolist())} ]"

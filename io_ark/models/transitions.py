@@ -81,7 +81,7 @@ class TransitionModel:
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
         hmm_states = cls(topology, states, np.zeros(1, np.float32))._hmm_states
         probabilities = [probability for state in hmm_states for _, probability in state.transitions]
-        log_probs = np.log(np.array([1.0, *probabilities], np.float32))
+        log_probs = np.log(np.array([1.0, *probabilities], np.float32))  # Index 0 is unused.
         model = cls(topology, states, log_probs)
         model.check()
         return model
@@ -130,13 +130,13 @@ class TransitionModel:
         state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
         index = np.arange(len(state), dtype=np.int32) - self.first_ids[state]
         target = np.array([0, *(to for hmm_state in states for to, _ in hmm_state.transitions)], np.int32)
-        final = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
-        last = np.array([0, *(final[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
-        of_state = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))
-        is_self_loop = target == of_state[state, 1]
-        is_final = target == last[state]
+        final_of_phone = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
+        final = np.array([0, *(final_of_phone[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
+        tuples = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))  # The first row is for the unused state 0.
+        is_self_loop = target == tuples[state, 1]
+        is_final = target == final[state]
         is_self_loop[0] = is_final[0] = False
-        pdf = np.where(is_self_loop, of_state[state, 3], of_state[state, 2])
+        pdf = np.where(is_self_loop, tuples[state, 3], tuples[state, 2])
         return Maps(state, index, target, is_self_loop, is_final, pdf)
 
     @property
@@ -160,7 +160,7 @@ class TransitionModel:
         return self.topology.is_hmm
 
     def check_ids(self, ids: npt.ArrayLike, minimum: int = 1) -> npt.NDArray[np.int64]:
-        """Return transition-ids as an array of integers.
+        """Return transition-ids as an int64 array of the same shape.
 
         Raises:
             FormatError: an integer is below ``minimum``, or is not a transition-id of this model.
@@ -216,7 +216,7 @@ class TransitionModel:
         return self.maps.target[self.check_ids(ids)]
 
     def are_self_loops(self, ids: npt.ArrayLike) -> Mask:
-        """Return True for each transition-id in ``ids`` that is a self-loop.
+        """Return a bool array of the shape of ``ids``: True for transition-ids of self-loops, False for others.
 
         Raises:
             FormatError: an integer is not a transition-id of this model.
@@ -224,7 +224,7 @@ class TransitionModel:
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
-        """Return the forward pdf-class and the self-loop pdf-class of a transition-state, counted from 1."""
+        """Return the forward and the self-loop pdf-class of transition-state ``state``. States count from 1."""
         hmm_state = self._hmm_states[state - 1]
         return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
@@ -240,10 +240,11 @@ class TransitionModel:
         Raises:
             FormatError: the model has no state for a tuple.
         """
-        sizes = self.tuples.max(axis=0).astype(np.int64) + 1
-        digits = np.cumprod(np.append(1, sizes[:0:-1]))[::-1]
-        codes = self.tuples @ digits
-        indices = np.searchsorted(codes, tuples @ digits)
+        # Number the tuples in their order, as numbers with one digit for each column.
+        bases = self.tuples.max(axis=0).astype(np.int64) + 1
+        weights = np.cumprod(np.append(1, bases[:0:-1]))[::-1]
+        codes = self.tuples @ weights
+        indices = np.searchsorted(codes, tuples @ weights)
         nearest = self.tuples[np.minimum(indices, len(codes) - 1)]
         missing = tuples[(nearest != tuples).any(axis=-1)]
         if len(missing):

@@ -96,10 +96,10 @@ class ContextDependency:
     @cached_property
     def num_pdfs(self) -> int:
         """Number of pdfs: the largest pdf of the tree plus one."""
-        return 1 + max(self._iterate_answers({}), default=-1)
+        return 1 + max(self._iterate_pdfs({}), default=-1)
 
     def pdf(self, phones: Sequence[int], pdf_class: int) -> int | None:
-        """Return the pdf of a pdf-class of the central phone.
+        """Return the pdf of the central phone of a window, for a pdf-class.
 
         Args:
             phones: window of ``width`` phones. 0 stands for positions outside the utterance.
@@ -140,18 +140,18 @@ class ContextDependency:
             child = nodes.children[np.where(is_inside, nodes.places[node] + value, 0)]
             reached[moving] = child = np.where(is_inside, child, nodes.otherwise[node])
             moving = moving[child >= 0]
-        return -2 - reached
+        return -2 - reached  # A leaf is -2 - pdf, and a missing pdf is -1 in both notations.
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
-        """Maps a number of bits to the arrays of the tree for values below ``2**bits``."""
+        """Cache that maps a number of bits to the arrays of the tree for values below ``2**bits``."""
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
         """Return the pdfs of all events that contain ``event``, in ascending order. ``event`` maps keys to values."""
-        return sorted(set(self._iterate_answers(event)))
+        return sorted(set(self._iterate_pdfs(event)))
 
-    def _iterate_answers(self, event: Mapping[int, int]) -> Iterator[int]:
+    def _iterate_pdfs(self, event: Mapping[int, int]) -> Iterator[int]:
         """Yield the pdfs of all events that contain ``event``. A pdf may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
@@ -195,6 +195,7 @@ class _Nodes(NamedTuple):
         children = [-1]
 
         def add_node(node: EventMap | None) -> int:
+            """Return the number that stands for a child, and queue the child unless it is a leaf or None."""
             if node is None:
                 return -1
             if isinstance(node, Leaf):
@@ -223,6 +224,7 @@ class _Nodes(NamedTuple):
 
 
 def _select_child(node: Table | Split, value: int) -> EventMap | None:
+    """Return the child of a node for a value of the node's key; None if the node has no child for the value."""
     if isinstance(node, Split):
         return node.yes if value in node.value_set else node.no
     return node.children[value] if 0 <= value < len(node.children) else None

@@ -42,7 +42,7 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             for utterance, vector in vectors:
                 require_usable(utterance, vector, statistics.dim or len(vector), "earlier vectors have")
-            statistics.add(np.stack([vector for _, vector in vectors]))
+            statistics.add_speaker(np.stack([vector for _, vector in vectors]))
             return utterances
 
         def add_speakers(block: Block) -> Block:
@@ -61,5 +61,5 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
         "(%d absent from input).",
         counts.done, counts.failed, statistics.num_vectors, missing,
     )  # fmt: skip
-    io_ark.save(target, Plda(*statistics.estimate(options.num_em_iters)), binary=options.binary)
+    io_ark.save(target, Plda(*statistics.estimate_plda(options.num_em_iters)), binary=options.binary)
     return 0

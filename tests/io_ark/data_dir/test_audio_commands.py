@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
-from io_ark.data_dir.audio_commands import parse_audio_entry, quote
+from io_ark.data_dir.audio_commands import parse_audio_entry, quote_name
 from io_ark.data_dir.perturb import add_speed_command
 from io_ark.data_dir.stage import Printer
 from kaldi_compat.dump.options import DumpOptions
@@ -121,12 +121,12 @@ def test_names_survive_in_a_command(name: bytes, extension: bytes) -> None:
 
 @given(file_names)
 def test_a_quoted_name_is_one_word(name: bytes) -> None:
-    assert shlex.split(os.fsdecode(quote(name))) in ([os.fsdecode(name)], [os.fsdecode(b"./" + name)])
+    assert shlex.split(os.fsdecode(quote_name(name))) in ([os.fsdecode(name)], [os.fsdecode(b"./" + name)])
 
 
 def test_the_shell_reads_quoted_names_as_they_are(tmp_path: Path) -> None:
     names = [os.fsencode(f"{name}.wav") for name in NAMES]
-    command = b"printf '%s\\0' " + b" ".join(map(quote, names))
+    command = b"printf '%s\\0' " + b" ".join(map(quote_name, names))
     done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=tmp_path, check=True)
     words = done.stdout.split(b"\0")[:-1]
     assert [word.removeprefix(b"./") if word.startswith(b"./-") else word for word in words] == names
@@ -268,8 +268,8 @@ def test_volume_is_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_lines_that_need_care_are_not_replaced_at_once(line: bytes) -> None:
     plain = b"b b.wav\nc /d/c-1_x.wav\n"
-    assert perturb.replace_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
-    assert not perturb.replace_commands(plain + line, b"", b" cat ", b" |\n")
+    assert perturb.add_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
+    assert not perturb.add_commands(plain + line, b"", b" cat ", b" |\n")
 
 
 def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +403,7 @@ def test_features_of_resampled_audio_are_moved_away(
     for name in ("utt2spk", "feats.scp", "cmvn.scp", "vad.scp", "utt2dur"):
         (tmp_path / name).write_text("a 1\n")
     (tmp_path / "wav.scp").write_text("a a.wav\n")
-    assert perturb.resample(Printer("x"), "8k", str(tmp_path)) == 0
+    assert perturb.resample_directory(Printer("x"), "8k", str(tmp_path)) == 0
     assert sorted(os.listdir(tmp_path / ".backup")) == ["cmvn.scp", "feats.scp"]
     assert (tmp_path / "vad.scp").exists() and not (tmp_path / "feats.scp").exists()
     assert (tmp_path / "wav.scp").read_text() == "a cat a.wav | /sox -t wav - -c 1 -b 16 -t wav - rate 8k |\n"

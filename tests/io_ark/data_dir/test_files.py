@@ -45,7 +45,7 @@ def keys(path: Path) -> list[str]:
 
 def run(command: str, *more: str) -> None:
     name, *argv = command.split()
-    assert scripts.call(SCRIPTS[name], Printer(name), [*argv, *more]) == 0
+    assert scripts.call_script(SCRIPTS[name], Printer(name), [*argv, *more]) == 0
 
 
 def check(folder: Path, utterances: list[str], *, segments: bool = True) -> None:

@@ -20,7 +20,7 @@ import pytest
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import directories, scripts, stage
 from io_ark.data_dir.scripts import Ended, run_data_command
-from io_ark.data_dir.stage import Printer, Stage, locked
+from io_ark.data_dir.stage import Printer, Stage, lock_directories
 
 pytestmark = pytest.mark.sweep
 
@@ -188,7 +188,7 @@ def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
             unfinished += mixed not in (before, after)
             with pytest.raises(DataDirError, match=f"{folder}: a job was ended while it changed this directory"):
                 DataDir(folder).copy("third")
-            with locked(folder):
+            with lock_directories(folder):
                 pass
             assert capsys.readouterr().err.endswith(f"{folder}: finished the change of a job that was ended\n")
             assert tree(Path()) == after
@@ -235,7 +235,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
 
         was_ended = ended_at(number, work)
         unfinished += len({(folder / name).read_text() for name in names}) == 2
-        with locked(str(folder)):
+        with lock_directories(str(folder)):
             pass
         assert len({(folder / name).read_text() for name in names}) == 1, number
         assert not leftovers(folder) and "is ignored" not in capsys.readouterr().err
@@ -277,7 +277,11 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         apply_renames(folder, renames, **more)
 
     monkeypatch.setattr(stage, "apply_renames", with_signal)
-    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        scripts.raise_ended_at_signals(),
+        Stage(str(tmp_path), Printer("x")) as changed,
+    ):
         for name in ("a", "b"):
             changed.write(name, [b"new\n"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "data"]
@@ -286,7 +290,7 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Printer("x")) as changed:
+    with pytest.raises(Ended), scripts.raise_ended_at_signals(), Stage(str(tmp_path / "new"), Printer("x")) as changed:
         changed.write("a", [b"new\n"])
         os.kill(os.getpid(), number)
     assert list(tmp_path.iterdir()) == [] and signal.getsignal(number) is before
@@ -295,12 +299,12 @@ def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
 
 def test_second_signal_is_not_delayed() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Ended), scripts.ending_in_order():
+    with pytest.raises(Ended), scripts.raise_ended_at_signals():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    with scripts.ending_in_order():
+    with scripts.raise_ended_at_signals():
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -403,7 +407,7 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
     with Stage(str(tmp_path / "data"), Printer("x")) as outer:
         outer.write("a", [b"x\n"])
         DataDir(tmp_path / "data").fix()
-        with locked(str(tmp_path / "data")):
+        with lock_directories(str(tmp_path / "data")):
             assert Path(outer.find("a")).read_bytes() == b"x\n"
     assert (tmp_path / "data/a").read_bytes() == b"x\n"
 
@@ -447,7 +451,7 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
     changes = tmp_path / "data" / f".changes.{stage._MACHINE}.1.1.tmp"
     changes.write_text("\0".join(names))
     for _ in range(2):
-        with locked(str(tmp_path / "data")):
+        with lock_directories(str(tmp_path / "data")):
             assert tree(tmp_path) == before
     assert changes.exists()
     error = capsys.readouterr().err
@@ -462,7 +466,7 @@ def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: 
     descriptor = os.open(tmp_path, os.O_RDONLY)
     (tmp_path / "link").symlink_to(".")
     names = str(tmp_path / "none"), f"{tmp_path}/link/", str(tmp_path)
-    with locked(*names, change=change, read=names):
+    with lock_directories(*names, change=change, read=names):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         if not change:
@@ -490,7 +494,7 @@ def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, chang
 def test_signal_that_is_ignored_ends_a_script(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:
-        with scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
+        with scripts.raise_ended_at_signals(), Stage(str(tmp_path), Printer("x")) as changed:
             changed.write("a", [b"new\n"])
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and (tmp_path / "a").exists()
@@ -508,13 +512,13 @@ def test_list_of_changes_of_another_machine_is_carried_out(tmp_path: Path, capsy
         if machine == "deadbeef":
             os.utime(path, (1e9, 1e9))
     if machine == "deadbeef":
-        with locked(str(tmp_path / "data")):
+        with lock_directories(str(tmp_path / "data")):
             pass
         assert (tmp_path / "data/utt2dur").exists() and len(leftovers(tmp_path)) == 2
         assert f"/.changes.{machine}.1.1.tmp: this list of changes is ignored" in capsys.readouterr().err
     else:
         (tmp_path / f"data/.changes.{machine}.1.1.tmp").write_text(names["changes"])
-        with locked(str(tmp_path / "data")):
+        with lock_directories(str(tmp_path / "data")):
             pass
         assert (tmp_path / "data/text").read_text() == "new\n" and not (tmp_path / "data/utt2dur").exists()
         assert not leftovers(tmp_path)
@@ -529,7 +533,7 @@ def test_ended_change_moves_a_file_aside_only_to_its_place_in_the_backup(tmp_pat
     (data / f".text.{stage._MACHINE}.1.2.tmp").write_text("new\n")
     names = f"utt2dur\0{moved}\0.text.{stage._MACHINE}.1.2.tmp\0text"
     (data / f".changes.{stage._MACHINE}.1.1.tmp").write_text(names)
-    with locked(str(data)):
+    with lock_directories(str(data)):
         pass
     is_ours = moved in (".backup/utt2dur", "")
     assert (data / "text").read_text() == ("new\n" if is_ours else text)
@@ -553,7 +557,7 @@ def test_file_that_is_newer_than_an_ended_change_is_replaced(
             time.sleep(0.02)
             os.replace(Path(str(number), "kept.scp"), Path(str(number), "feats.scp"))  # keeps its time
         capsys.readouterr()
-        with locked(str(number)):
+        with lock_directories(str(number)):
             pass
         if is_left:
             older += 1
@@ -585,7 +589,7 @@ def test_change_that_the_system_refuses_is_lost(tmp_path: Path, monkeypatch: pyt
                 changed.write(name, [b"new\n"])
         assert (data / "a").exists() and not (data / "b").exists()
     monkeypatch.undo()
-    with locked(str(data)):
+    with lock_directories(str(data)):
         assert all((data / name).read_bytes() == b"new\n" for name in ("a", "b", "c")) and not leftovers(data)
     assert capsys.readouterr().err == f"{data}: finished the change of a job that was ended\n"
 
@@ -700,7 +704,7 @@ def test_directory_is_read_while_a_change_is_carried_out(tmp_path: Path) -> None
     half_changed(tmp_path / "data")
     child = os.fork()
     if not child:
-        with locked(str(tmp_path / "data")):  # finishes the change
+        with lock_directories(str(tmp_path / "data")):  # finishes the change
             pass
         os._exit(0)
     os.waitpid(child, 0)

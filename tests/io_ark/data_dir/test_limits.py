@@ -13,8 +13,8 @@ import pytest
 import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, line_chunks, lists, perturb
-from io_ark.data_dir.fix import fix
-from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.fix import fix_directory
+from io_ark.data_dir.scripts import SCRIPTS, call_script, run_protected
 from io_ark.data_dir.stage import DataFiles, Printer
 from tests.io_ark.data_dir.test_directory import write
 
@@ -373,7 +373,7 @@ def test_error_of_fix_empties_segments(tmp_path: Path, audio: str, times: str, t
     data = make(tmp_path / "data", 3, segments=f"u1 r1 0 1\nu2 {times}\nu3 r1 0 1\n", wav_scp=audio)
     before = Path(data.file("segments")).read_bytes()
     with pytest.raises(DataDirError, match=text):
-        fix(Printer("fix"), data.path)
+        fix_directory(Printer("fix"), data.path)
     assert Path(data.file("segments")).read_bytes() == before
 
 
@@ -387,11 +387,11 @@ def test_copy_without_speakers_ends_with_another_status(tmp_path: Path) -> None:
     data = make(tmp_path / "data")
     os.unlink(data.file("spk2utt"))
     with pytest.raises(DataDirError) as found:
-        directories.copy(quiet(), data.path, str(tmp_path / "new"))
+        directories.copy_directory(quiet(), data.path, str(tmp_path / "new"))
     assert found.value.status == 255  # that of apply_map.pl, whose map of speakers is empty
     Path(data.path, "spk2utt").write_text("u1 u1\n\n")
     with pytest.raises(DataDirError) as found:
-        directories.copy(quiet(), data.path, str(tmp_path / "new"))
+        directories.copy_directory(quiet(), data.path, str(tmp_path / "new"))
     assert found.value.status == 25
 
 
@@ -479,7 +479,7 @@ def test_bad_numbers_have_a_traceback(
     Path("x.sph").write_text("NIST_1A\n   1024\nsample_rate -i 0\nsample_count -i 5\nend_head\n")
     name, *arguments = command.split()
     say = Printer(name)
-    assert run_protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
+    assert run_protected(say, lambda: call_script(SCRIPTS[name], say, arguments)) != 0
     assert re.search(said, "".join(capfd.readouterr()))
 
 

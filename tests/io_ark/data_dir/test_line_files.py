@@ -15,7 +15,7 @@ from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
 from io_ark.data_dir.line_order import find_unsorted, get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import select_lines
-from io_ark.data_dir.lists import shuffle
+from io_ark.data_dir.lists import shuffle_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 
 WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"a\0b", b"long-key-of-an-utterance"])
@@ -99,7 +99,7 @@ def test_blanks_before_a_key_are_part_of_it_when_lines_are_sorted() -> None:
 
 def test_shuffled_lines_lack_one_or_their_ends() -> None:
     lines = [b"a 1\n", b"b\n", b"\n", b"c\r\n", b"d"]
-    assert sorted(shuffle([b"a 1\nb\n", b"\n", b"c\r\nd"])) == sorted(lines)
+    assert sorted(shuffle_lines([b"a 1\nb\n", b"\n", b"c\r\nd"])) == sorted(lines)
 
 
 @given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1), step=st.integers(1, 20))

@@ -35,7 +35,7 @@ def test_missing_sox_is_named(
     directory(tmp_path / "data")
     name, *argv = command.split()
     say = Printer(name)
-    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == 1
+    assert scripts.run_protected(say, lambda: scripts.call_script(SCRIPTS[name], say, argv)) == 1
     advice = "sox is missing, and the commands in wav.scp will call it: install sox"
     assert capfd.readouterr() == (said, f"{name}: {advice}\n") and not Path("out").exists()
 
@@ -490,7 +490,7 @@ def test_scripts_print_and_write_something_else(
     name, *argv = command.split()
     say = Printer(name)
     capfd.readouterr()
-    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
+    assert scripts.run_protected(say, lambda: scripts.call_script(SCRIPTS[name], say, argv)) == status
     sys.stdout.flush()
     found = capfd.readouterr()
     errors = "".join(line for line in found.err.splitlines(True) if not line.endswith("Truncated file?\n"))

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.scripts import SCRIPTS, call_script, run_protected
 from io_ark.data_dir.stage import Printer
 from tests.support import data_dirs
 
@@ -71,7 +71,7 @@ def run(place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary:
     try:
         os.dup2(source, 0)
         say = Printer(f"utils/{path}", lambda line: os.write(1, f"{line}\n".encode("utf-8", "surrogateescape")))
-        status = run_protected(say, lambda: call(SCRIPTS[name], say, argv))
+        status = run_protected(say, lambda: call_script(SCRIPTS[name], say, argv))
     finally:
         os.dup2(before, 0)
         os.close(before)

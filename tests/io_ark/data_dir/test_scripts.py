@@ -69,7 +69,7 @@ def test_directory_as_a_list_has_a_number_of_the_system(tmp_path: Path, capsys: 
     script, *words = name.replace("map", str(tmp_path / "map") if " map" in name else "map").split()
     assert (
         scripts.run_protected(
-            Printer("x"), lambda: scripts.call(SCRIPTS[script], Printer("x"), [*words, str(tmp_path)])
+            Printer("x"), lambda: scripts.call_script(SCRIPTS[script], Printer("x"), [*words, str(tmp_path)])
         )
         > 0
     )
@@ -165,7 +165,7 @@ def test_number_of_thousands_of_digits_is_a_crash(
         for number in ("9" * 5000, f"{'9' * 5000}-{'9' * 5000}", "\u00b2"):
             monkeypatch.setattr(lists, "STDIN", os.open("list", os.O_RDONLY))
             script, *words = (word.format(number) for word in command.split())
-            scripts.run_protected(Printer("x"), lambda: scripts.call(SCRIPTS[script], Printer("x"), words))  # noqa: B023
+            scripts.run_protected(Printer("x"), lambda: scripts.call_script(SCRIPTS[script], Printer("x"), words))  # noqa: B023
             error = capsys.readouterr().err
             assert "Traceback" not in error and "integer string" not in error
     file.close()
@@ -320,7 +320,7 @@ def test_script_loses_data_with_kaldis_status(
     before = {path.name: path.read_bytes() for path in data.iterdir()}
     name, *argv = command.split()
     say = Printer(name)
-    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
+    assert scripts.run_protected(say, lambda: scripts.call_script(SCRIPTS[name], say, argv)) == status
     out, error = capfd.readouterr()
     assert said in out + error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
@@ -336,7 +336,7 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
     (data / "wav.scp").write_text("u0000 a.wav\nu0001 a.wav\nu0002 a.wav\n\n \n")
     (data / "utt2dur").write_text("u0000 1\n")
     name, *argv = command.split()
-    assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == 0
+    assert scripts.run_protected(Printer(name), lambda: scripts.call_script(SCRIPTS[name], Printer(name), argv)) == 0
     assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
 
 
@@ -454,7 +454,7 @@ def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for command, (text, _) in TOLD.items():
         name, *argv = command.split()
         say = Printer(name)
-        status = scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv))  # noqa: B023
+        status = scripts.run_protected(say, lambda: scripts.call_script(SCRIPTS[name], say, argv))  # noqa: B023
         found[command] = capfd.readouterr().out, status
         if command == "get_reco2dur.sh data":
             assert Path("data/reco2dur").read_bytes() == Path("data/utt2dur").read_bytes()
@@ -467,7 +467,7 @@ def test_scripts_say_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_missing_directory_is_made(tmp_path: Path) -> None:
     with pytest.raises(DataDirError):
-        scripts.call(SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh"), [str(tmp_path / "none")])
+        scripts.call_script(SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh"), [str(tmp_path / "none")])
     assert not (tmp_path / "none").exists()
 
 
@@ -481,7 +481,7 @@ def test_durations_are_zero_by_a_frame_shift_that_is_no_number(
     (data / "utt2num_frames").write_text("u0000 10\nu0001 20\nu0002 30\n")
     (data / "frame_shift").write_text(shift)
     script, say = SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh")
-    assert scripts.run_protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
+    assert scripts.run_protected(say, lambda: scripts.call_script(script, say, [str(data)])) == bool(said)
     assert said in capfd.readouterr().err
     assert said or (data / "utt2dur").read_text() == "u0000 0.23\nu0001 0.43\nu0002 0.63\n"
 
@@ -490,7 +490,7 @@ def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> No
     (tmp_path / "list").write_text("a\nb\nc\n")
     script, say = SCRIPTS["shuffle_list.pl"], Printer("shuffle_list.pl")
     argv = ["--srand", "3x", str(tmp_path / "list")]
-    assert scripts.run_protected(say, lambda: scripts.call(script, say, argv)) == 255
+    assert scripts.run_protected(say, lambda: scripts.call_script(script, say, argv)) == 255
     assert capfd.readouterr().out == ""
 
 
@@ -516,7 +516,9 @@ def test_recipes_script_for_images_is_not_called(
     for script in ("fix_data_dir.sh", "validate_data_dir.sh"):
         (tmp_path / "image" / script).write_text(f"#!/bin/sh\necho {script} $@ > called\nexit 3\n")
         (tmp_path / "image" / script).chmod(0o755)
-    assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == status
+    assert (
+        scripts.run_protected(Printer(name), lambda: scripts.call_script(SCRIPTS[name], Printer(name), argv)) == status
+    )
     assert (tmp_path / "called").exists() == bool(passed)
     assert not passed or passed in (tmp_path / "called").read_text()
 
@@ -533,7 +535,7 @@ def test_recipes_script_for_images_has_another_status_than_in_a_shell(
         (tmp_path / "image/fix_data_dir.sh").write_text(text)
         (tmp_path / "image/fix_data_dir.sh").chmod(0o755)
     say = Printer("fix_data_dir.sh")
-    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
+    assert scripts.run_protected(say, lambda: scripts.call_script(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
 
 
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
@@ -545,7 +547,7 @@ def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: An
         (["--no-spk-sort"], "spk2utt is not"),
     ):
         with pytest.raises(DataDirError):
-            scripts.call(SCRIPTS["validate_data_dir.sh"], Printer("validate_data_dir.sh"), [*options, str(data)])
+            scripts.call_script(SCRIPTS["validate_data_dir.sh"], Printer("validate_data_dir.sh"), [*options, str(data)])
         assert said in capsys.readouterr().out
 
 
@@ -563,7 +565,7 @@ def test_file_that_leaves_no_utterances_is_not_named(
     data = directory(tmp_path / "data")
     (data / name).write_text(text)
     with pytest.raises(DataDirError, match=error):
-        scripts.call(SCRIPTS["fix_data_dir.sh"], Printer("fix_data_dir.sh"), [str(data)])
+        scripts.call_script(SCRIPTS["fix_data_dir.sh"], Printer("fix_data_dir.sh"), [str(data)])
     assert said in capsys.readouterr().out
 
 
@@ -571,7 +573,7 @@ def test_carriage_return_after_a_speaker_hides_it(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_bytes(b"s\r u0000 u0001 u0002\n")
     argv = ["--spk-prefix", "a-", str(data), str(tmp_path / "out")]
-    assert scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), argv) == 0
+    assert scripts.call_script(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), argv) == 0
     assert (tmp_path / "out/spk2utt").read_bytes() == b"a-s u0000 u0001 u0002\n"
 
 
@@ -579,7 +581,9 @@ def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_text("another u0000\n")
     with pytest.raises(DataDirError, match=r"data/utt2spk:1: s: is not in .*data/spk2utt"):
-        scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
+        scripts.call_script(
+            SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [str(data), str(tmp_path / "out")]
+        )
 
 
 @pytest.mark.parametrize("as_script", [True, False])
@@ -588,7 +592,7 @@ def test_lines_before_an_unknown_utterance_are_renamed(tmp_path: Path, as_script
     (data / "utt2lang").write_text("u0000 x\nu0001 y\nu9 z\nu0002 x\n")
     say = Printer("copy_data_dir.sh", as_script=as_script)
     with pytest.raises(DataDirError, match=r"data/utt2lang:3: u9: is not in .*data/utt2spk: add the name") as error:
-        directories.copy(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
+        directories.copy_directory(say, str(data), str(tmp_path / "out"), utt_prefix="a-")
     assert error.value.status == 255
     assert (tmp_path / "out").exists() == as_script
     assert not as_script or (tmp_path / "out/utt2lang").read_text() == "a-u0000 x\na-u0001 y\n"
@@ -607,12 +611,16 @@ def test_utterance_without_a_speaker_is_not_divided(
     ):
         (tmp_path / "text").write_text(text)
         with pytest.raises(DataDirError, match=f"^{re.escape(said)}$"):
-            scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+            scripts.call_script(
+                SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"]
+            )
     (tmp_path / "utt2spk").write_text("a s\nb s\nc\n")
     with pytest.raises(
         DataDirError, match=r"^utt2spk:3: split_scp.pl: Bad line in utt2spk file: 'c'; correct this line$"
     ):
-        scripts.call(SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"])
+        scripts.call_script(
+            SCRIPTS["split_scp.pl"], Printer("split_scp.pl"), ["--utt2spk=utt2spk", "text", "one", "two"]
+        )
 
 
 def test_invalid_perturbed_directory_has_another_status(
@@ -628,7 +636,7 @@ def test_invalid_perturbed_directory_has_another_status(
     (data / "wav.scp").write_text("u0000 a.wav\nu0001 ~/a.wav\nu0002 a.wav\n")
     say = Printer("perturb_data_dir_speed_3way.sh")
     with pytest.raises(DataDirError, match=r"out/wav\.scp: u0001: starts a path with ~") as error:
-        scripts.call(SCRIPTS[say.name], say, ["data", "out"])
+        scripts.call_script(SCRIPTS[say.name], say, ["data", "out"])
     assert error.value.status == 1
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "perturb_data_dir_speed_3way.sh: generated 3-way speed-perturbed version of data in data, in out",
@@ -650,7 +658,7 @@ def test_output_to_a_full_disk_is_complete(monkeypatch: pytest.MonkeyPatch, capf
 
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Printer("combine_data.sh")
-    assert scripts.run_protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
+    assert scripts.run_protected(say, lambda: scripts.call_script(script, say, ["--skip-fix", "true", "out"])) == 1
     assert capsys.readouterr().out.startswith("combine_data.sh --skip-fix true out\nUsage: ")
 
 
@@ -674,7 +682,10 @@ def test_list_is_not_read_from_standard_input(
     name, *argv = command.split()
     with open("piped", "rb") as file:
         monkeypatch.setattr(lists, "STDIN", file.fileno())
-        assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == status
+        assert (
+            scripts.run_protected(Printer(name), lambda: scripts.call_script(SCRIPTS[name], Printer(name), argv))
+            == status
+        )
     found, error = capfd.readouterr()
     assert found == out and bool(error) == bool(status)
 
@@ -699,7 +710,7 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with paired quotes: correct"):
             scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
-        scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
+        scripts.call_script(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 
 
 def test_full_disk_leaves_another_directory(tmp_path: Path, capsys: Any) -> None:
@@ -745,7 +756,7 @@ def test_filter_takes_a_list_and_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("list", "text", "more"):
         Path(name).write_text("a 1\n")
     with pytest.raises(DataDirError, match=r"Usage: filter_scp\.pl"):
-        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), words.split())
+        scripts.call_script(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), words.split())
 
 
 @pytest.mark.parametrize(
@@ -767,7 +778,7 @@ def test_filter_counts_fields_from_1_and_from_the_end(
     Path("list").write_text("a\n")
     Path("text").write_text("a 1 x\nb 2 a\nc a y\n")
     call = [*options.split(), "list", "text"]
-    assert scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call) == 0
+    assert scripts.call_script(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call) == 0
     sys.stdout.flush()
     assert capfdbinary.readouterr().out.decode() == chosen
 
@@ -778,7 +789,7 @@ def test_filter_refuses_a_line_without_the_field(tmp_path: Path, options: list[s
     (tmp_path / "text").write_text("a 1\n\n")
     call = [*options, str(tmp_path / "list"), str(tmp_path / "text")]
     with pytest.raises(DataDirError, match="Bad line, could not get first field"):
-        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
+        scripts.call_script(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
 
 
 def test_filter_by_a_field_from_the_end_refuses_a_blank_line(tmp_path: Path) -> None:
@@ -786,7 +797,7 @@ def test_filter_by_a_field_from_the_end_refuses_a_blank_line(tmp_path: Path) -> 
     (tmp_path / "text").write_text("1 a\n\n")
     call = ["-f", "0", str(tmp_path / "list"), str(tmp_path / "text")]
     with pytest.raises(DataDirError, match=r"text:2: Invalid scp file line without field 0: correct this line"):
-        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
+        scripts.call_script(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
 
 
 @pytest.mark.parametrize("chunk", [8, 1 << 20])
@@ -806,7 +817,7 @@ def test_line_of_a_transcript_with_odd_white_space_is_named(
     (tmp_path / "text").write_bytes(text.encode())
     remedy = "add a newline at its end" if "newline" in said else "replace them"
     with pytest.raises(DataDirError, match=rf"{place}.*contains disallowed UTF-8 whitespace character\(s\): {remedy}"):
-        scripts.call(SCRIPTS["validate_text.pl"], Printer("validate_text.pl"), [str(tmp_path / "text")])
+        scripts.call_script(SCRIPTS["validate_text.pl"], Printer("validate_text.pl"), [str(tmp_path / "text")])
     assert said in capsys.readouterr().err
 
 
@@ -821,7 +832,7 @@ def test_options_of_a_directory_with_images_are_passed_on(
     (tmp_path / "image/validate_data_dir.sh").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "image/validate_data_dir.sh").chmod(0o755)
     say = Printer("validate_data_dir.sh")
-    assert scripts.call(SCRIPTS["validate_data_dir.sh"], say, [*options, "data"]) == 0
+    assert scripts.call_script(SCRIPTS["validate_data_dir.sh"], say, [*options, "data"]) == 0
     assert sorted(capfd.readouterr().out.split()) == sorted([*options, "data"])
 
 
@@ -843,7 +854,7 @@ def test_values_of_a_map_are_replaced_and_named(
         with open("in", "rb") as file:
             monkeypatch.setattr(lists, "STDIN", file.fileno())
             return (
-                scripts.run_protected(say, lambda: scripts.call(script, say, [*options, "map"])),
+                scripts.run_protected(say, lambda: scripts.call_script(script, say, [*options, "map"])),
                 *capfd.readouterr(),
             )
 
@@ -875,21 +886,21 @@ def test_options_of_a_part_stand_in_any_order(
     Path("text").write_text("a 1\nb 2\nc 3\nd 4\n")
     Path("pairs").write_text("a s\nb s\nc t\nd t\n")
     say = Printer("split_scp.pl")
-    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text", "part"]) == 0
+    assert scripts.call_script(SCRIPTS[say.name], say, [*options.split(), "text", "part"]) == 0
     assert Path("part").read_text() == "c 3\nd 4\n"
-    assert scripts.call(SCRIPTS[say.name], say, [*options.split(), "text"]) == 0
+    assert scripts.call_script(SCRIPTS[say.name], say, [*options.split(), "text"]) == 0
     sys.stdout.flush()
     assert capfdbinary.readouterr() == (b"c 3\nd 4\n", b"")
     for words in ("-j 2 1", "-j 2 1 text part more", "text", ""):
         with pytest.raises(DataDirError, match=r"^Usage: split_scp\.pl "):
-            scripts.call(SCRIPTS[say.name], say, words.split())
+            scripts.call_script(SCRIPTS[say.name], say, words.split())
 
 
 @pytest.mark.parametrize("spec", ["x", "-", ":", "", "a2", "-x"])
 def test_fields_to_map_are_numbers(tmp_path: Path, spec: str) -> None:
     (tmp_path / "map").write_text("a b\n")
     with pytest.raises(DataDirError, match=f"Bad argument to -f option: {spec}"):
-        scripts.call(SCRIPTS["apply_map.pl"], Printer("apply_map.pl"), ["-f", spec, str(tmp_path / "map")])
+        scripts.call_script(SCRIPTS["apply_map.pl"], Printer("apply_map.pl"), ["-f", spec, str(tmp_path / "map")])
 
 
 def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
@@ -918,7 +929,7 @@ def test_help_is_printed_on_the_stream_of_the_program(capfd: Any) -> None:
         usage, error = capfd.readouterr()
         assert usage.startswith("Usage: kaldi-compat data copy ") and not error
         # Kaldi's scripts print their help on standard error.
-        assert scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [flag]) == 0
+        assert scripts.call_script(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [flag]) == 0
         output, usage = capfd.readouterr()
         assert usage.startswith("Usage: copy_data_dir.sh ") and not output
 

@@ -13,7 +13,7 @@ import pytest
 
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import stage
-from io_ark.data_dir.scripts import SCRIPTS, call, run_data_command
+from io_ark.data_dir.scripts import SCRIPTS, call_script, run_data_command
 from io_ark.data_dir.stage import BACKUP, DATA_FILES, Printer, refuse_target
 
 A, B = "data/a", "data/b"
@@ -23,7 +23,7 @@ OWN = re.compile(rf"({BACKUP}/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.esca
 
 def script(*words: str) -> None:
     say = Printer(words[0], lambda line: None)
-    assert call(SCRIPTS[words[0]], say, list(words[1:])) == 0
+    assert call_script(SCRIPTS[words[0]], say, list(words[1:])) == 0
 
 
 def command(*words: str) -> None:

@@ -33,7 +33,7 @@ READERS = [
 
 def run(command: str) -> int:
     name, *argv = command.split()
-    return scripts.call(SCRIPTS[name], Printer(name, lambda line: None), argv)
+    return scripts.call_script(SCRIPTS[name], Printer(name, lambda line: None), argv)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -109,7 +109,7 @@ def test_error_of_durations_leaves_half_of_a_change(tmp_path: Path, monkeypatch:
     (data / "utt2dur").unlink()
     before = {path.name: path.read_bytes() for path in data.iterdir()}
     with pytest.raises(ArkError):
-        perturb.resample(Printer("x", lambda line: None), "8000", str(data))  # The audio does not exist.
+        perturb.resample_directory(Printer("x", lambda line: None), "8000", str(data))  # The audio does not exist.
     assert {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()} == before
 
 

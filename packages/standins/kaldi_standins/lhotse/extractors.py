@@ -72,6 +72,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         self.feature = self._make_feature(self.config.to_our_options())
 
     def _make_feature(self, options: Any) -> SpectralFeature:
+        """Return the module of kaldi-compat that computes the features, on the device of the configuration."""
         feature = self.feature_type(options).to(self.config.device)
         feature._trust_scale()  # As in lhotse, audio may be on any scale.
         return feature
@@ -94,7 +95,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return shift
 
     def feature_dim(self, sampling_rate: int) -> int:
-        """Number of columns of the features."""
+        """Return the number of columns of the features, which does not depend on ``sampling_rate``."""
         return self.feature.dim
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
@@ -108,9 +109,10 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         """Compute features ``(frames, dim)`` of audio ``(T,)`` or ``(channels, T)``, as an array or a tensor.
 
         As in lhotse, only the first channel is used, except that Whisper's features need audio with one channel.
+        ``sampling_rate`` is the rate of the audio in Hz.
 
         Raises:
-            AudioError: the extractor has a different sampling rate, or the shape does not allow features.
+            AudioError: the extractor has a different sampling rate, or the audio has a different shape.
         """
         self._check_rate(sampling_rate)
         channel = samples[:1] if self.takes_first_channel and samples.ndim == 2 else samples
@@ -120,12 +122,14 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     def extract_batch(
         self, samples: Samples | Sequence[Samples], sampling_rate: int, lengths: Samples | None = None
     ) -> Any:
-        """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances.
+        """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances ``(T,)``.
+
+        ``sampling_rate`` is the rate of the audio in Hz.
 
         Returns:
             An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance that is not in a list gives one array ``(frames, dim)``. The arrays
-            are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
+            ``(frames, dim)``. A single utterance gives one array ``(frames, dim)``, or a list of it for a list. The
+            arrays are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
             AudioError: the extractor has a different sampling rate, or the audio has several channels.
@@ -136,11 +140,11 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         if lengths is None:
             channels = [_to_mono(item) for item in items]
             batch = torch.nn.utils.rnn.pad_sequence(channels, batch_first=True)
-            counts = torch.tensor([len(samples_of_channel) for samples_of_channel in channels])
+            sample_counts = torch.tensor([len(channel) for channel in channels])
         else:
-            batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
-        features, frames = self.compute(batch.to(self.device), counts.to(self.device))
-        rows: list[Any] = [row[:count] for row, count in zip(features, frames.tolist(), strict=True)]
+            batch, sample_counts = torch.as_tensor(samples), torch.as_tensor(lengths)
+        features, frame_counts = self.compute(batch.to(self.device), sample_counts.to(self.device))
+        rows: list[Any] = [row[:count] for row, count in zip(features, frame_counts.tolist(), strict=True)]
         # Like lhotse, return tensors only for audio in tensors without lengths.
         if lengths is not None or not any(isinstance(item, Tensor) for item in items):
             rows = [row.cpu().numpy() for row in rows]
@@ -160,11 +164,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
 
 def _to_mono(samples: Samples) -> Tensor:
-    """Return audio (T,) or (1, T) as a tensor (T,).
-
-    Raises:
-        AudioError: the audio does not have the shape (T,) or (1, T).
-    """
+    """Return audio (T,) or (1, T) as a tensor (T,). Raise AudioError for any other shape."""
     tensor = torch.as_tensor(samples)
     if tensor.ndim == 2 and len(tensor) == 1:
         tensor = tensor[0]
@@ -182,11 +182,10 @@ class LogEnergies:
     def mix(
         cls, features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the features of a mixture of two utterances.
+        """Return the features (frames, dim) of a mixture of two utterances, with energies of at least ``floor``.
 
-        Args:
-            features_a, features_b: (frames, dim): features of the utterances.
-            energy_scaling_factor_b: factor on the energy of the second utterance.
+        ``features_a`` and ``features_b`` (frames, dim) are the features of the utterances. The energy of the second
+        utterance is multiplied by ``energy_scaling_factor_b``.
         """
         energy = np.exp(features_a) + energy_scaling_factor_b * np.exp(features_b)
         mixed: np.ndarray[Any, Any] = np.log(np.maximum(cls.floor, energy))
@@ -252,23 +251,24 @@ class Spectrogram(Extractor):
             self._energy.to(device)
 
     def feature_dim(self, sampling_rate: int) -> int:
-        """Number of columns of the features."""
-        return self.feature.dim // 2 + 1
+        """Return the number of columns of the features, which does not depend on ``sampling_rate``."""
+        return self.feature.dim // 2 + 1  # The raw FFT has two values for all inner frequencies.
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute the spectrum like :meth:`Extractor.compute`. With ``use_energy``, column 0 is the log energy."""
-        spectra: Any = self.feature(samples, lengths)
-        fft, *frames = (spectra,) if lengths is None else spectra
-        ends, between = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
-        power = torch.cat((ends[..., :1], between, ends[..., 1:]), -1)
+        result: Any = self.feature(samples, lengths)
+        fft, *frame_counts = (result,) if lengths is None else result
+        # The raw FFT has the real values at 0 Hz and at half the sampling rate, then the real and imaginary parts.
+        ends, inner = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
+        power = torch.cat((ends[..., :1], inner, ends[..., 1:]), -1)
         features = self.convert_spectrum(power.sqrt() if self.config.use_fft_mag else power)
         if self._energy is not None:
             energies: Any = self._energy(samples, lengths)
             features[..., 0] = (energies if lengths is None else energies[0])[..., 0]
-        return (features, *frames) if frames else features
+        return (features, *frame_counts) if frame_counts else features
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the features of a spectrum (..., frames, dim), which this class leaves unchanged."""
+        """Return the features (..., frames, dim) of a spectrum of this shape: in this class, the spectrum itself."""
         return spectrum
 
     @staticmethod
@@ -319,15 +319,14 @@ class WhisperFbank(LogEnergies, Extractor):
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute features like :meth:`Extractor.compute`, normalized by utterance, with lhotse's number of frames."""
         if lengths is not None:
-            alone = [
-                self.compute(utterance[:count]) for utterance, count in zip(samples, lengths.tolist(), strict=True)
-            ]
-            return torch.nn.utils.rnn.pad_sequence(alone, batch_first=True), torch.tensor([len(one) for one in alone])
+            rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
+            return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])
         size, shift = self.feature.options.window_size, self.feature.options.window_shift
-        around = torch.nn.functional.pad(samples[None], (size // 2, size // 2), mode="reflect")[0]
-        features = normalize(self.feature(around)[:-1])
-        expected = (len(samples) + shift // 2) // shift
-        return torch.nn.functional.pad(features, (0, 0, 0, max(0, expected - len(features))))
+        # As in Whisper, windows are centered, and the last frame is dropped.
+        padded = torch.nn.functional.pad(samples[None], (size // 2, size // 2), mode="reflect")[0]
+        features = normalize(self.feature(padded)[:-1])
+        num_frames = (len(samples) + shift // 2) // shift
+        return torch.nn.functional.pad(features, (0, 0, 0, max(0, num_frames - len(features))))
 
 
 @register_extractor

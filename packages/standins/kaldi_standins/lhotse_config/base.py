@@ -21,20 +21,16 @@ class LhotseOptions(NamedOptions):
     """Base class of the configurations, with the methods for lhotse's configuration files."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options by name, for lhotse's configuration files."""
+        """Return the options that are not None, by name, for lhotse's configuration files."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
-        """Return the configuration from a dictionary of :meth:`to_dict`."""
+        """Return the configuration with the options in ``data``, such as the result of :meth:`to_dict`."""
         return cls(**data)
 
     def to_our_options(self) -> Any:
-        """Convert to the options of kaldi-compat.
-
-        Raises:
-            OptionError: Kaldi refuses a value, or does not have the option.
-        """
+        """Convert to options of kaldi-compat. Raise OptionError if Kaldi refuses a value, or lacks an option."""
         return self.convert(vars(self))
 
 
@@ -54,19 +50,18 @@ class Config(LhotseOptions):
     use_fft_mag: bool
 
     def __post_init__(self) -> None:
-        """Move ``num_mel_bins`` to ``num_filters``, check that times are in seconds, and warn of ``snip_edges``.
+        """Move ``num_mel_bins`` to ``num_filters``, and warn of ``snip_edges``.
 
-        Raises:
-            OptionError: a time is a second or more.
+        Raise OptionError if a time is 1 s or more, because it is probably in milliseconds.
         """
-        names: dict[str, Any] = vars(self)
-        if names.get("num_mel_bins") is not None:
-            names["num_filters"], names["num_mel_bins"] = names["num_mel_bins"], None
+        values: dict[str, Any] = vars(self)
+        if values.get("num_mel_bins") is not None:
+            values["num_filters"], values["num_mel_bins"] = values["num_mel_bins"], None
         for name in ("frame_length", "frame_shift"):
-            if names[name] >= 1:
+            if values[name] >= 1:
                 raise OptionError(
-                    f"{name}={names[name]:g} would be in seconds, as in lhotse: pass {names[name] / 1000:g} for "
-                    f"{names[name]:g} ms"
+                    f"{name}={values[name]:g} would be in seconds, as in lhotse: pass {values[name] / 1000:g} for "
+                    f"{values[name]:g} ms"
                 )
         if self.snip_edges:
             warnings.warn(
@@ -76,11 +71,7 @@ class Config(LhotseOptions):
             )
 
     def to_our_options(self) -> Any:
-        """Convert to the options of kaldi-compat.
-
-        Raises:
-            OptionError: Kaldi refuses a value, or does not have the option.
-        """
+        """Convert to options of kaldi-compat. Raise OptionError if Kaldi refuses a value, or lacks an option."""
         values = {"allow_empty_bins": True, **vars(self)}
         for name, value in self.fixed_values.items():
             if values.get(name, value) != value:

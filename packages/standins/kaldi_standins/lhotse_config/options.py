@@ -31,11 +31,12 @@ DEVICE: Field = ("device", str, "cpu", "device that computes the features")
 
 
 def _make_fields(our_type: type[Any], *names: str, **defaults: Any) -> list[Field]:
+    """Return fields for options ``names`` of kaldi-compat, with lhotse's names. ``defaults`` replace their defaults."""
     return make_fields(our_type, *names, meanings=MEANINGS, renamed=THEIR_NAMES, **defaults)
 
 
 def _make_frame_fields(**defaults: Any) -> list[Field]:
-    """Return the fields of frames with lhotse's defaults, or with ``defaults``, whose keys are kaldi-compat's names."""
+    """Return the fields for frames with lhotse's defaults. ``defaults`` maps kaldi-compat's names to other defaults."""
     lhotse_defaults = {"sample_frequency": 16000, "frame_length": 0.025, "frame_shift": 0.01, "dither": 0.0}
     lhotse_defaults |= {"snip_edges": False, "energy_floor": EPSILON, "use_energy": False}
     return [
@@ -51,7 +52,7 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
 
 
 def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[Field]:
-    """Return the fields of mel bins. The arguments are the defaults of the fields with these names."""
+    """Return the fields for mel bins. The arguments are the defaults of the fields with these names."""
     defaults = {"num_mel_bins": num_mel_bins, "high_freq": high_freq}
     return [
         *_make_fields(ours.FbankOptions, "low_freq", "high_freq", "num_mel_bins", **defaults),
@@ -61,19 +62,24 @@ def _make_mel_fields(num_mel_bins: int = 23, high_freq: float = -400.0) -> list[
     ]
 
 
-def _make_kaldi_fields(*names: str, energy: bool = True, **mel: Any) -> list[Field]:
-    """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``."""
+def _make_kaldi_fields(*names: str, energy: bool = True, **mel_defaults: Any) -> list[Field]:
+    """Return fields with Kaldi's defaults, except for dithering and ``snip_edges``.
+
+    ``names`` are further options of fbank. Without names, there are no fields for mel bins, whose defaults are
+    ``mel_defaults``. ``energy`` is the default of ``use_energy``.
+    """
     scale = _make_fields(ours.FbankOptions, "blackman_coeff", "waveform_scale", waveform_scale=32768.0)
     options = _make_fields(ours.FbankOptions, *names, allow_empty_bins=True)
     return [
         *_make_frame_fields(energy_floor=0.0, use_energy=energy),
-        *(_make_mel_fields(high_freq=0.0, **mel) if names else []),
+        *(_make_mel_fields(high_freq=0.0, **mel_defaults) if names else []),
         *scale,
         *options,
     ]
 
 
 def _make_config(name: str, base: type[LhotseOptions], our_type: type[Any], *fields: Field) -> Any:
+    """Return the configuration class of the extractor ``name``. Its options are ``fields`` and the device."""
     docstring = f"Options of :class:`~kaldi_standins.lhotse.{name}`."
     return make_options_class(f"{name}Config", base, docstring, our_type, *fields, DEVICE)
 
@@ -88,10 +94,7 @@ MfccConfig = _make_config("Mfcc", PowerConfig, ours.MfccOptions, *_make_frame_fi
 SpectrogramConfig = _make_config("Spectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 LogSpectrogramConfig = _make_config("LogSpectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 WhisperFbankConfig = _make_config(
-    "WhisperFbank",
-    WhisperConfig,
-    WhisperMelOptions,
-    ("num_filters", int, 80, "number of mel bins; 128 for large-v3"),
+    "WhisperFbank", WhisperConfig, WhisperMelOptions, ("num_filters", int, 80, "number of mel bins; 128 for large-v3")
 )
 KaldiFbankConfig = _make_config(
     "KaldiFbank",
