@@ -26,7 +26,7 @@ from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
-from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, pad, window
+from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, make_window, pad
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -92,7 +92,10 @@ class FeatureModel:
     dithered: bool = False
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
-        """Return this model with other options or attributes. ``padding`` and ``snip_edges`` exclude each other."""
+        """Return this model with the new options or attributes ``changes``, by name.
+
+        A new ``padding`` sets ``snip_edges``, and a new ``snip_edges`` removes the padding.
+        """
         edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
         attributes, options = dict[str, Any](), dict(self.options)
@@ -102,17 +105,17 @@ class FeatureModel:
         return dataclasses.replace(self, options=options, **attributes)
 
     def value(self, name: str) -> Any:
-        """Return the value of an option or an attribute."""
+        """Return the value of the option or attribute ``name``."""
         if name in self.options:
             return self.options[name]
         return getattr(self, name) if name in self.__dataclass_fields__ else self.default(name)
 
     def default(self, name: str) -> Any:
-        """Return Kaldi's value of an option or an attribute. None for an option that the feature does not have."""
+        """Return Kaldi's value of an option or attribute, or None for an option that the feature does not have."""
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Describe the options, and then the attributes, that differ from Kaldi's defaults, by name."""
+        """Map names of options, and then of attributes, that differ from Kaldi's defaults to their descriptions."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
         for option in TABLE:
@@ -155,11 +158,11 @@ class FeatureModel:
             return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
 
-    def _cut(self, audio: Floats) -> Floats:
-        """Cut audio into frames (frames, size).
+    def _cut_frames(self, audio: Floats) -> Floats:
+        """Cut audio (T,) into frames (frames, size).
 
-        Padding other than Kaldi's has been applied to the audio. Without it, and without ``snip_edges``, the audio is
-        first reflected at both ends, as Kaldi does.
+        If the model has a padding, the audio is already padded. Without a padding and without ``snip_edges``, the audio
+        is first reflected at both ends, as Kaldi does.
         """
         if not self.padding and not self.value("snip_edges"):
             count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
@@ -177,8 +180,8 @@ class FeatureModel:
         foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
 
-    def prepare(self, samples: Floats) -> Floats:
-        """Return samples (T,) after mean subtraction and preemphasis, if :attr:`whole` has them."""
+    def prepare_samples(self, samples: Floats) -> Floats:
+        """Return samples (T,) after the steps of :attr:`whole`: mean subtraction ("offset") and "preemphasis"."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.value("preemphasis_coefficient"))
@@ -192,22 +195,22 @@ class FeatureModel:
             OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
                 does not suit the audio or the shift.
         """
-        audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
+        audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
             return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
-        frames = self._cut(audio)
+        frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
-        blocks = [self.spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
+        blocks = [self.compute_spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return self.finish(power, energies)
+        return self.finish_features(power, energies)
 
     def compute_plp(self, frames: Floats) -> Floats:
-        """Return the PLP features of prepared frames (frames, size)."""
+        """Return the PLP features (frames, dim) of frames (frames, size) of prepared samples."""
         shift = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
         return self._compute_by_engine(frames.ravel(), shift)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, columns) with kaldi-compat's engine. ``changes`` overrides options of the model."""
+        """Compute features (frames, dim) of audio (T,) with kaldi-compat's engine. ``changes`` overrides options."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -223,11 +226,11 @@ class FeatureModel:
         charge(400 + 0.02 * len(features) * self.fft_points)
         return features
 
-    def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
-        """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames.
+    def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
+        """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        Raises:
-            OptionError: the FFT is shorter than the frames, or its number of points is odd or has a large prime factor.
+        Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a large prime
+        factor.
         """
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
@@ -247,7 +250,7 @@ class FeatureModel:
         elif factor and "preemphasis" not in self.whole:
             samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
         shape = self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
-        windowed = samples * window(*shape)
+        windowed = samples * make_window(*shape)
         power = (
             _compute_power(windowed, points)
             if self.precise
@@ -259,11 +262,10 @@ class FeatureModel:
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 
-    def finish(self, power: Doubles, energies: Doubles) -> Doubles:
+    def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
 
-        Raises:
-            OptionError: the edges of the filters are out of range, or Kaldi refuses another option of the filters.
+        Raise OptionError if the edges of the filters are out of range, or Kaldi refuses another option of the filters.
         """
         charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
@@ -293,7 +295,7 @@ class FeatureModel:
         return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies with the model's floor, added number and range in dB."""
+        """Return natural logarithms of energies (frames, bins) with the model's floor, added number and range in dB."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
@@ -320,7 +322,7 @@ def _get_default(kind: str, name: str) -> Any:
 
 
 def _compute_power(windowed: Doubles, points: int) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames."""
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size)."""
     spectrum = np.fft.rfft(windowed, points)
     return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
@@ -328,6 +330,7 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
 def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
     """Return the power spectrum (frames, points / 2 + 1) of windowed frames, with Kaldi's FFT in single precision."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
+    # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
