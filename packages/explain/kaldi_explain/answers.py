@@ -174,9 +174,9 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
     values = sheet.values[settled.row : settled.row + len(settled.target)][:, columns]
     programs = (processed, "compute-and-process-kaldi-pitch-feats"), (track, "compute-kaldi-pitch-feats")
     for pitch, program in programs:
-        part = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
+        common_pitch = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
         error = THRESHOLDS.recognized * values.std(0)
-        if part.shape == values.shape and (np.abs(part - values).max(0) < error).all():
+        if common_pitch.shape == values.shape and (np.abs(common_pitch - values).max(0) < error).all():
             return f"{arrangements.describe_spans(columns, 'column')}: pitch of {program}"
     return ""
 
@@ -217,17 +217,17 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     plain = compute_noisy_features(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    goal = _measure_deviation(settled.fit.mapped - settled.target)
+    wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, deviation = 1.0, 1.0, goal
+    size, ratio, deviation = 1.0, 1.0, wanted_deviation
     for _ in budget.limit(range(5)):  # Each iteration brings the noise closer to the difference.
         size *= ratio
         deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
-        ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
+        ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
     is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not is_noisy.any() or is_noisy.all():
         return ""
-    shares = [goal[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
+    shares = [wanted_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
     # shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)

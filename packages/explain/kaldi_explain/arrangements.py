@@ -78,8 +78,8 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
-        places = name_values(~np.isfinite(array))
-        raise FeatureError(f"the features contain NaN or infinity in {places}: replace them with finite numbers")
+        bad_values = name_values(~np.isfinite(array))
+        raise FeatureError(f"the features contain NaN or infinity in {bad_values}: replace them with finite numbers")
     return repairs, array.astype(np.float64)
 
 
@@ -90,7 +90,7 @@ def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 
 
-def explain_no_features(target: Doubles) -> str:
+def find_reason_against_features(target: Doubles) -> str:
     """Return the reason why an array (frames, columns) cannot be features, or "" if there is no reason."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
@@ -135,10 +135,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe up to six runs of ascending indices ``places``, such as "frame 7" or "frames 3 to 9, 12".
-
-    ``name`` is the singular of the indices' name: "frame" or "column".
-    """
+    """Describe ascending indices, such as "frame 7" or "frames 3 to 9, 12". ``name`` is "frame" or "column"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"

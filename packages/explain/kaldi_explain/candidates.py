@@ -55,7 +55,7 @@ class Sheet:
 def find_floored_cells(values: Doubles) -> Mask:
     """Return the mask of cells at a floor: smallest values of a column or of the array (frames, columns).
 
-    At least two cells must have the smallest value of the column, or at least three that of the array.
+    At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
     """
     lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
     floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)

@@ -62,8 +62,8 @@ class WrongResult:
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
-        known = {option.name for option in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
-        options = {name: value for name, value in self.options.items() if name in known}
+        option_names = {option.name for option in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
+        options = {name: value for name, value in self.options.items() if name in option_names}
         plain = FeatureModel(kind, self.options["sample_frequency"], warp=self.options.get("vtln_warp", 1.0))
         return plain.change(options)
 
@@ -176,7 +176,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     Frames are compared first. Then the known causes, options that are ignored, and finally
-    :func:`kaldi_explain.explain` are tried, the latter for a limited number of vectors. An error in finding a cause
+    :func:`kaldi_explain.explain` are tried, the search of explain for few vectors. An error in finding a cause
     leaves a vector without an explanation.
     """
     known: dict[str, Cause] = {}
@@ -369,8 +369,8 @@ def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Caus
     features, result, _ = difference.align(difference.compute(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
-    places = name_values(difference.measure_errors(features, result) > difference.tolerance)
-    return Cause(f"errors larger than rounding errors in {places}")
+    wrong_values = name_values(difference.measure_errors(features, result) > difference.tolerance)
+    return Cause(f"errors larger than rounding errors in {wrong_values}")
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def _make_parser() -> Parser:
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
     parser.add_argument("--json", metavar="FILE", help="also write the scorecard to a file")
-    about = "time for a vector, or for all with {list.json} (default: %(default)g)"
-    parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=about)
+    timeout_help = "time for a vector, or for all with {list.json} (default: %(default)g)"
+    parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=timeout_help)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     return parser
 
@@ -128,8 +128,8 @@ def conform_command(
         results: list[Result] = []
         for vector in selected:
             if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
-                why = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
-                results += [Result(missing, "failed", why) for missing in selected[len(results) :]]
+                reason = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
+                results += [Result(missing, "failed", reason) for missing in selected[len(results) :]]
                 break
             results += _run_once(command, [vector], Path(scratch), timeout)
         return score(results, explain=True)
@@ -154,17 +154,19 @@ def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, 
     names = {"{list.json}": "list.json", "{options.json}": "options.json"}
     paths = {placeholder: str(folder / name) for placeholder, name in names.items()}
     paths |= {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}
-    status, why = _run_program(command, paths, timeout)
+    status, reason = _run_program(command, paths, timeout)
     is_batch, results = any("{list.json}" in word for word in command), []
     wrote_nothing = is_batch and not status and not any(Path(request["out"]).exists() for request in requests)
     for vector, request in zip(selected, requests, strict=True):
         is_missing = is_batch and not Path(request["out"]).exists()
         if status == UNSUPPORTED_STATUS or (is_missing and not status):
-            results.append(Result(vector, "not supported", f"the program wrote no file{why}" if wrote_nothing else ""))
+            results.append(
+                Result(vector, "not supported", f"the program wrote no file{reason}" if wrote_nothing else "")
+            )
         elif is_missing or (status and not is_batch):
-            results.append(Result(vector, "failed", why))
+            results.append(Result(vector, "failed", reason))
         else:
-            results.append(_read_result(vector, Path(request["out"]), why))
+            results.append(_read_result(vector, Path(request["out"]), reason))
     return results
 
 
@@ -233,5 +235,5 @@ def _read_result(vector: Vector, out: Path, hint: str) -> Result:
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # A damaged file may raise any error.
-        why = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
-        return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")
+        reason = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
+        return Result(vector, "failed", f"it wrote no NumPy file: {reason}{hint}")

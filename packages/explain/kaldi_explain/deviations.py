@@ -173,7 +173,7 @@ def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[i
 def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple[list[str], tuple[int, int]]:
     """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends.
 
-    ``rows`` are the indices of the wrong frames, and ``sources`` those of the equal frames of the features.
+    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features.
     """
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()

@@ -29,7 +29,7 @@ from kaldi_explain.between_arrays import find_relation
 from kaldi_explain.calls import describe_library_call
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.models import FeatureModel
-from kaldi_explain.sources import AudioSource, check_audio, count_clipped, split_channels
+from kaldi_explain.sources import AudioSource, check_audio, count_clipped_samples, split_channels
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import compute_energies
 from kaldi_explain.work import Budget
@@ -127,8 +127,8 @@ class Explanation:
             hint = f"; {self.hint}"
         elif not self.preset:
             hint = f"; {NO_AUDIO_HINT}"
-        place = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{place}{hint}{ended}"
+        position = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
+        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{position}{hint}{ended}"
 
     def _describe_guesses(self) -> str:
         """Return a clause that lists certain options and guesses, or "" if the options are certain or unknown."""
@@ -244,7 +244,7 @@ def _describe_preset(name: str) -> str:
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
     """Return advice for an array that a recording (channels, T) does not explain."""
-    if count := count_clipped(recording):
+    if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"
     return HINT
@@ -264,8 +264,8 @@ def _explain_by_audio(
     ``repairs`` describe repairs of the array ``target`` (frames, columns). The recording (channels, T) has the sampling
     rate ``rate`` in Hz. ``presets`` are names.
     """
-    if why := arrangements.explain_no_features(target):
-        return _make_unexplained(why, target)
+    if reason := arrangements.find_reason_against_features(target):
+        return _make_unexplained(reason, target)
     budget, channels = Budget(recording.shape[-1] / rate), split_channels(recording, rate)
     work.use_budget(budget)
     with np.errstate(all="ignore"):
@@ -297,8 +297,8 @@ def _explain_by_search(
     hint = _make_hint(recording)
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
-        why = f"no feature of this audio was found that resembles the array; {hint}"
-        return replace(_make_unexplained(why, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
+        reason = f"no feature of this audio was found that resembles the array; {hint}"
+        return replace(_make_unexplained(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
@@ -374,11 +374,11 @@ def _explain_match(
     difference = np.where(compared, np.abs(computed - target), 0)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
     is_exact = bool(compared.any()) and fits.measure_residual(computed[compared], target[compared], step) <= tolerance
-    wrong = difference > tolerance + step
-    exceptions = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
+    is_wrong = difference > tolerance + step
+    exceptions = f"more than {tolerance + step:.2g} in {name_values(is_wrong, *first)}" if is_wrong.any() else ""
     return Explanation(
         preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
-        int(column) + first[1], exceptions if is_exact else _describe_places(wrong, *first), computed=computed,
+        int(column) + first[1], exceptions if is_exact else _describe_places(is_wrong, *first), computed=computed,
         given=target,
     )  # fmt: skip
 
@@ -391,7 +391,7 @@ def _describe_places(wrong: Mask, first_frame: int, first_column: int) -> str:
     if 0 < wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(wrong, first_frame, first_column)}"
     for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
-        places = np.flatnonzero(wrong.any(axis))
-        if 0 < len(places) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
-            return f"only in {arrangements.describe_spans(places + first, name)}"
+        indices = np.flatnonzero(wrong.any(axis))
+        if 0 < len(indices) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
+            return f"only in {arrangements.describe_spans(indices + first, name)}"
     return ""

@@ -77,8 +77,8 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
             rows, columns = arrangements.find_informative_rows_and_columns(values)
             if rows.sum() >= 2 and columns.any():
-                places = np.flatnonzero(rows)
-                sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
+                informative = np.flatnonzero(rows)
+                sample = values[informative[0] : min(informative[-1] + 1, informative[0] + THRESHOLDS.arrangement_rows)]
                 for arrangement in arrangements.list_arrangements(sample):
                     yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
 
@@ -300,14 +300,15 @@ class Finder:
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain if lowest > THRESHOLDS.close else ():
-            columns = sheet.values.shape[1]
-            parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
+            column_count = sheet.values.shape[1]
+            parts = [slice(0, column_count - count) for count in PASTED]
+            parts += [slice(count, column_count) for count in PASTED[:2]]
             parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
-            for part in parts if columns >= 8 else ():
-                inside = np.isin(np.arange(columns), np.arange(columns)[part]) & sheet.columns
-                if self.budget.is_stage_over() or not inside.any():
+            for part in parts if column_count >= 8 else ():
+                is_inside = np.isin(np.arange(column_count), np.arange(column_count)[part]) & sheet.columns
+                if self.budget.is_stage_over() or not is_inside.any():
                     break
-                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=inside)
+                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=is_inside)
                 attempts += self._begin_searches([Search(narrow, self.budget, self._unit)], self._sources)[:1]
                 if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest:
                     break

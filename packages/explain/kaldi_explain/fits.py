@@ -65,7 +65,7 @@ def select_all_cells(array: Doubles) -> Cells:
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
     """Return the 99.9th percentile of the differences of two arrays, or 1/30 of the largest difference if it is larger.
 
-    Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
+    A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
@@ -216,7 +216,7 @@ def _list_maps(
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     """Yield features (frames, columns) normalized by means and deviations, of each column and of all columns.
 
-    The means and deviations are those of ``sample``: the features themselves, or more or fewer of their frames.
+    ``sample``, from which the means and deviations are taken, is the features, or more or fewer of their frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"

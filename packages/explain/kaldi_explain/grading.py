@@ -153,8 +153,10 @@ class Scorecard:
             numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
             lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
-        odd = [result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"]
-        lines += [f"wrong: {result.why}: {len(odd)} vectors, such as {result.vector.id}" for result in odd[:1]]
+        invalid = [
+            result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"
+        ]
+        lines += [f"wrong: {result.why}: {len(invalid)} vectors, such as {result.vector.id}" for result in invalid[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
         if self.results and all(result.grade == "not supported" and result.why for result in self.results):
@@ -259,9 +261,9 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     try:
         return [vector for number in levels for vector in _load_level(folder, number)]
     except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
-        why = f"the entry {error} is missing" if isinstance(error, KeyError) else error
+        reason = f"the entry {error} is missing" if isinstance(error, KeyError) else error
         raise FeatureError(
-            f"{folder} is not a complete conformance kit: {why}; copy or install the kit again"
+            f"{folder} is not a complete conformance kit: {reason}; copy or install the kit again"
         ) from None
 
 

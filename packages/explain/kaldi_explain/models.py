@@ -120,8 +120,8 @@ class FeatureModel:
         settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
         for option in TABLE:
             if option.words and (value := getattr(self, option.name)) != self.default(option.name):
-                text = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
-                settings[option.name] = "no floor" if text == "a floor of 0" else text
+                words = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
+                settings[option.name] = "no floor" if words == "a floor of 0" else words
         return settings
 
     def settings(self) -> list[str]:
@@ -131,8 +131,8 @@ class FeatureModel:
     def __str__(self) -> str:
         """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
         options = [setting for setting in self.settings() if "=" in setting]
-        others = [setting for setting in self.settings() if "=" not in setting]
-        return ", ".join([f"{self.kind}({', '.join(options)})", *others])
+        attributes = [setting for setting in self.settings() if "=" not in setting]
+        return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     # The following properties describe the framing in samples.
 

@@ -39,7 +39,7 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
     """Convert frequencies in Hz, of any shape, to Slaney's mel scale, or to ``ln(1 + f / corner)``.
 
-    The latter with a ``corner`` of 700 Hz is Kaldi's mel scale up to a factor.
+    With a ``corner`` of 700 Hz, the second scale is Kaldi's up to a factor.
     """
     return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
@@ -142,9 +142,9 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
         return 0, 0
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
-    around = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
-    before = around - (points - size) // 2
-    return before, 2 * around - points + size - before
+    half_size = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
+    before = half_size - (points - size) // 2
+    return before, 2 * half_size - points + size - before
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:

@@ -126,11 +126,11 @@ class Search:
         if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
         features = features[:, self._columns]
-        inside = ~(self._floored | self._clipped)
+        is_inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
-            features = _apply_floor(features, values, self._floored, inside)
+            features = _apply_floor(features, values, self._floored, is_inside)
         if self._clipped.any():
-            features = -_apply_floor(-features, -values, self._clipped, inside)
+            features = -_apply_floor(-features, -values, self._clipped, is_inside)
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
             features, values = self._remove_quiet_cells(candidate, features)
         if self.by_differences:
@@ -439,11 +439,11 @@ class Search:
             )
             yield {"mel": mel_scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
-                moved, count_near = (
+                shift_hz, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
                     3 if mel == mel_scale else 2,
                 )
-                nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
+                nearest = [sorted(choices, key=lambda edge: abs(edge - end - shift_hz))[:count_near]
                            for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip
                 for pair in itertools.product(*nearest):
                     if pair[0] < pair[1] <= rate / 2:
@@ -469,8 +469,8 @@ class Search:
             design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
             scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
             steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
-            parts = [{name: float(np.clip(values[name] + part * steps[name], 0, best.rate / 2)) for name in names}
-                     for part in (1, 0.5, 0.25)]  # fmt: skip
+            parts = [{name: float(np.clip(values[name] + share * steps[name], 0, best.rate / 2)) for name in names}
+                     for share in (1, 0.5, 0.25)]  # fmt: skip
             best = self.find_best((best, *map(best.change, parts)))
         limit = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
         # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
@@ -528,8 +528,8 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
-            moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
-            yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
+            moved_samples = (candidate.size - candidate.change({"frame_length": length}).size) / 2
+            yield {"frame_length": length, "start": candidate.start + round(moved_samples / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
     whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}

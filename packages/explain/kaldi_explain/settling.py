@@ -277,8 +277,8 @@ class Settling:
             if len(x) > 3:
                 slope, offset = fits.fit_line(x, y)
                 error = THRESHOLDS.recognized
-                known = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
-                slope, offset = (known, float(np.median(y - known * x))) if known else (slope, offset)
+                exact = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
+                slope, offset = (exact, float(np.median(y - exact * x))) if exact else (slope, offset)
                 log_floors += [(values[:, column].min() - offset) / slope] if slope else []
         floored_energies = energies[:, columns][is_lowest[:, columns]]
         floor = float(np.median(log_floors)) if log_floors else float(floored_energies.max())
@@ -350,21 +350,21 @@ def fit_map(
     start = round(candidate.start / stride)
     if stride > 1:
         start = fits.find_best_shift(features[:, columns], values[:, columns], start, 2)
-    part, target = fits.select_common_frames(features, values, start)
+    common_features, target = fits.select_common_frames(features, values, start)
     row, count = max(-start, 0), len(target)
     compared = sheet.rows[row : row + count]
     if count < 2 or compared.sum() < 2:
         return None
     last = int(np.flatnonzero(compared)[-1]) + 1
-    others = [features] * (len(features) != count) + [part[:last]] * (last < count)
+    others = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
     cells = np.ix_(compared, columns)
-    before: list[fits.Map] = []
+    earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
-            before.append((f"before that: {name}", mapped, words))
-    fit = fits.find_simplest_map(part, target, tolerance, cells, others, before, sheet.step)
+            earlier_maps.append((f"before that: {name}", mapped, words))
+    fit = fits.find_simplest_map(common_features, target, tolerance, cells, others, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 

@@ -134,7 +134,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     return recording
 
 
-def count_clipped(recording: npt.NDArray[Any]) -> int:
+def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
     """Count the clipped samples of a recording (channels, T).
 
     Clipped samples are runs of three or more samples that are equal to the maximum or the minimum of their channel.

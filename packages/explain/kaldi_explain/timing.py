@@ -216,14 +216,14 @@ def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, num_rows = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
-    wide, squares = (np.fft.rfft(series, size) for series in (second, second**2))
+    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (second, second**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(correlate(squares, mask) - correlate(wide, mask) ** 2 / num_rows, 0.1 * num_rows)
+    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / num_rows, 0.1 * num_rows)
     centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
-    explained = sum((correlate(wide, series) ** 2 / power).sum(0) for series in centered)
+    explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))

@@ -879,8 +879,8 @@ def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
     candidate: Any = SimpleNamespace(rate=24000, source=source, shift=240, first_sample=0, size=600)
     candidate.remove_noise = lambda: candidate
     starts = {24000: SimpleNamespace(cost=0.5), 16000: SimpleNamespace(cost=0.2)}
-    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), cost=lambda start: start.cost)
-    search.starts = lambda source, timings: [starts[source.rate]]
+    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), get_cost=lambda start: start.cost)
+    search.list_starts = lambda source, timings: [starts[source.rate]]
     search.improve_starts = lambda starts: [SimpleNamespace(cost=other, rate=16000)]
     finder: Any = SimpleNamespace(
         begun=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,

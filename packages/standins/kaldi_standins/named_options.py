@@ -53,8 +53,8 @@ class NamedOptions:
         """Raise ``name_error`` if no option has this name."""
         fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
         if name not in fields:
-            known = find_nearest_option(name, cls._describe_options(fields))
-            hint = f"did you mean {known}?" if known else f"choose from {', '.join(fields)}"
+            nearest = find_nearest_option(name, cls._describe_options(fields))
+            hint = f"did you mean {nearest}?" if nearest else f"choose from {', '.join(fields)}"
             raise cls.name_error(f"{cls.__name__} has no option {name}: {hint}")
 
     @classmethod

@@ -350,8 +350,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
             print(f"kaldi_standins: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
             reason = find_audio_problem()
-            whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
-            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
+            origin = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
+            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {origin}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:

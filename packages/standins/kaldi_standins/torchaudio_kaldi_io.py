@@ -69,7 +69,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors of an archive: tensors (elements,), float64 for stored float64 values, else float32.
+    """Read the float vectors of an archive: tensors (elements,), float64 for doubles and entries in text, else float32.
 
     Args:
         file_or_fd: name of the archive, a command, or an open binary file.
@@ -82,7 +82,7 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     >>> import io
     >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_ark
     >>> dict(read_vec_flt_ark(io.BytesIO(b"utt1 [ 1 2 3 ]\\n")))
-    {'utt1': tensor([1., 2., 3.])}
+    {'utt1': tensor([1., 2., 3.], dtype=torch.float64)}
     """
     return _convert_to_tensors(kaldi_io.read_vec_flt_ark(file_or_fd, pipes=pipes, network=network))
 

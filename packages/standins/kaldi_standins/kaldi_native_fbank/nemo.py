@@ -27,8 +27,10 @@ def _make_tables(
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
-    before = (points - frames.window_size) // 2
-    window = np.pad(make_window("hanning", frames.window_size), (before, points - frames.window_size - before))
+    zeros_before = (points - frames.window_size) // 2
+    window = np.pad(
+        make_window("hanning", frames.window_size), (zeros_before, points - frames.window_size - zeros_before)
+    )
     config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
     return *check_config(config), compute_librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
@@ -119,8 +121,8 @@ class OnlineNemoFbank:
         first, end = frame_index * self._hop, (frame_index + n) * self._hop
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
-            known = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
-            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {known}")
+            advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
+            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {advice}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
         if is_final and self._finished and frame_index + n == self.num_frames_ready:

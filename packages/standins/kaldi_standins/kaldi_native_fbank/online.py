@@ -93,8 +93,8 @@ class FrameStore:
         if 0 <= index < len(self._frames):
             return self._frames[index]
         last = self._removed + len(self._frames) - 1
-        known = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
-        raise StreamError(f"frame {frame} is not available: {known}")
+        advice = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
+        raise StreamError(f"frame {frame} is not available: {advice}")
 
     def pop(self, n: int) -> None:
         """Discard the first ``n`` stored frames. The remaining frames keep their numbers."""

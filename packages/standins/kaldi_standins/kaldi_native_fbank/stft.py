@@ -237,7 +237,7 @@ class IStft:
                 first += config.hop_length
         weight[weight == 0] = 1
         samples /= weight
-        half = config.n_fft // 2 if config.center else 0
-        return round_to_list(samples[half : max(size - half, half)])
+        trimmed = config.n_fft // 2 if config.center else 0
+        return round_to_list(samples[trimmed : max(size - trimmed, trimmed)])
 
     compute = __call__
