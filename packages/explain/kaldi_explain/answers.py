@@ -153,7 +153,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
         if start.search.sheet is sheet:
             candidate = start.candidate.remove_noise()
             framed = map(candidate.change, candidate.list_framing_changes())
-            snipped = (other for other in framed if other.value("snip_edges") and not other.padding)
+            snipped = (other for other in framed if other.get("snip_edges") and not other.padding)
             settled = (settling.fit_map(other, sheet, np.inf) for other in (candidate, *snipped))
             yield from filter(None, settled)
 
@@ -166,7 +166,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
-        options = PitchOptions(sample_frequency=source.rate, **{name: candidate.value(name) for name in names})
+        options = PitchOptions(sample_frequency=source.rate, **{name: candidate.get(name) for name in names})
         track = np.asarray(track_pitch(source.samples * np.float32(32768 / source.full_scale), options), np.float32)
         processed, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
@@ -250,10 +250,10 @@ def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tup
     candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
-        values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.default(name)]
-        variations = (candidate.change({name: value}) for value in values if value != candidate.value(name))
+        values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
+        variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
         costs = map(attempt.search.measure_cost, budget.limit(variations))
-        is_changed = settled.value(name) != candidate.value(name)
+        is_changed = settled.get(name) != candidate.get(name)
         if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

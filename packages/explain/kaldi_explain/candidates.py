@@ -149,5 +149,5 @@ class Candidate(FeatureModel):
         for framed in self.list_framings():
             if framed.first_sample % framed.shift not in seen:
                 seen.add(framed.first_sample % framed.shift)
-                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.value("snip_edges")}
+                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
                 yield from (edges | {"offset": 0, "start": framed.start + step} for step in (0, 1))

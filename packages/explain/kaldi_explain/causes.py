@@ -175,9 +175,8 @@ class Cause:
 def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
-    Frames are compared first. Then the known causes, options that are ignored, and finally
-    :func:`kaldi_explain.explain` are tried, the search of explain for few vectors. An error in finding a cause
-    leaves a vector without an explanation.
+    Frames are compared first. Then the known causes, ignored options and, for a limited number of vectors,
+    :func:`kaldi_explain.explain` are tried. An error in finding a cause leaves a vector without an explanation.
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -295,8 +294,8 @@ def _find_sample_mistake(difference: WrongResult, requested: FeatureModel) -> Ca
 
 def _find_ignored_options(difference: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return ignored options, one or all, as the cause if their default values explain a result, or else None."""
-    reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
-    reset = {name: value for name, value in reset.items() if value != requested.value(name)}
+    reset = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
+    reset = {name: value for name, value in reset.items() if value != requested.get(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
         if changes and difference.is_explained_by(requested.change(changes)):
             changes = _reduce_changes(difference, requested, changes)
@@ -306,7 +305,7 @@ def _find_ignored_options(difference: WrongResult, requested: FeatureModel) -> C
 
 def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a wrong number of cepstra or mel bins as the cause if it explains a result, or else None."""
-    name = next((count for count in COUNTS if requested.default(count) is not None), None)
+    name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
     changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
     is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
     return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
@@ -346,7 +345,7 @@ def _compare_settings(difference: WrongResult, requested: FeatureModel, explanat
         return Cause(str(explanation).rpartition(":")[0])
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
-    changes = {name: variant.value(name) for name in names if variant.value(name) != requested.value(name)}
+    changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
     # Try all paddings. They differ only in frames after Kaldi's last frame, which explain did not compare.
     if "padding" in changes:
         paddings = (changes | {"padding": padding} for padding in list_values("padding"))
@@ -386,8 +385,8 @@ def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: d
 
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
     """Describe changed options. An option that has its default instead of the requested value is called ignored."""
-    ignored = sorted(name for name, value in changes.items() if value == requested.default(name))
-    settings = FeatureModel(requested.kind).change(changes).settings()
+    ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
+    settings = FeatureModel(requested.kind).change(changes).list_settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
@@ -422,7 +421,7 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     while unexplained:
         program = unexplained[0].options["program"]
         alike = [wrong for wrong in unexplained if wrong.options["program"] == program]
-        settings = {wrong.id: wrong.requested.settings() if wrong.requested else [] for wrong in alike}
+        settings = {wrong.id: wrong.requested.list_settings() if wrong.requested else [] for wrong in alike}
         counts = Counter(setting for wrong in alike for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
         group = [wrong for wrong in alike if setting in settings[wrong.id]] or alike

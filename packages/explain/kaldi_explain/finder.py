@@ -426,8 +426,8 @@ class Finder:
                 best = search.improve_starts(starts)[0]
                 # An attempt with few wrong options probably has the right rate, so it needs to gain only a fifth.
                 is_likely = is_certain and search.get_cost(best) < THRESHOLDS.close
-                largest = attempt.cost * (THRESHOLDS.better if is_likely else share)
-                if search.get_cost(best) > largest or self.budget.is_stage_over():
+                max_cost = attempt.cost * (THRESHOLDS.better if is_likely else share)
+                if search.get_cost(best) > max_cost or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
                 # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.

@@ -101,37 +101,37 @@ class FeatureModel:
         attributes, options = dict[str, Any](), dict(self.options)
         for name, value in (edges | {**changes}).items():
             (attributes if name in names else options)[name] = value
-        options = {name: value for name, value in options.items() if value != self.default(name)}
+        options = {name: value for name, value in options.items() if value != self.get_default(name)}
         return dataclasses.replace(self, options=options, **attributes)
 
-    def value(self, name: str) -> Any:
+    def get(self, name: str) -> Any:
         """Return the value of the option or attribute ``name``."""
         if name in self.options:
             return self.options[name]
-        return getattr(self, name) if name in self.__dataclass_fields__ else self.default(name)
+        return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
 
-    def default(self, name: str) -> Any:
+    def get_default(self, name: str) -> Any:
         """Return Kaldi's value of an option or attribute, or None for an option that the feature does not have."""
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
         """Map names of options, and then of attributes, that differ from Kaldi's defaults to their descriptions."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
-        settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
+        settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
-            if option.words and (value := getattr(self, option.name)) != self.default(option.name):
+            if option.words and (value := getattr(self, option.name)) != self.get_default(option.name):
                 words = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
                 settings[option.name] = "no floor" if words == "a floor of 0" else words
         return settings
 
-    def settings(self) -> list[str]:
+    def list_settings(self) -> list[str]:
         """Return descriptions of the options and attributes that differ from Kaldi's defaults."""
         return [*self.describe_settings_by_name().values()]
 
     def __str__(self) -> str:
         """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
-        options = [setting for setting in self.settings() if "=" in setting]
-        attributes = [setting for setting in self.settings() if "=" not in setting]
+        options = [setting for setting in self.list_settings() if "=" in setting]
+        attributes = [setting for setting in self.list_settings() if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     # The following properties describe the framing in samples.
@@ -139,22 +139,22 @@ class FeatureModel:
     @functools.cached_property
     def size(self) -> int:
         """Number of samples in a frame."""
-        return int(F32(self.rate) * 0.001 * F32(self.value("frame_length")))
+        return int(F32(self.rate) * 0.001 * F32(self.get("frame_length")))
 
     @functools.cached_property
     def shift(self) -> int:
         """Number of samples from one frame to the next."""
-        return int(F32(self.rate) * 0.001 * F32(self.value("frame_shift")))
+        return int(F32(self.rate) * 0.001 * F32(self.get("frame_shift")))
 
     @functools.cached_property
     def fft_points(self) -> int:
         """Number of points of the FFT."""
-        return self.points or (1 << (self.size - 1).bit_length() if self.value("round_to_power_of_two") else self.size)
+        return self.points or (1 << (self.size - 1).bit_length() if self.get("round_to_power_of_two") else self.size)
 
     @property
     def first(self) -> int:
         """Index of the first sample of the first frame. It is negative if the frame begins before the audio."""
-        if self.padding or self.value("snip_edges"):
+        if self.padding or self.get("snip_edges"):
             return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
 
@@ -164,7 +164,7 @@ class FeatureModel:
         If the model has a padding, the audio is already padded. Without a padding and without ``snip_edges``, the audio
         is first reflected at both ends, as Kaldi does.
         """
-        if not self.padding and not self.value("snip_edges"):
+        if not self.padding and not self.get("snip_edges"):
             count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
             audio = np.pad(audio, (before, self.size), mode="symmetric")[max(self.first, 0) :]
             return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:count]
@@ -178,13 +178,13 @@ class FeatureModel:
     def is_kaldis(self) -> bool:
         """Return True if the engine of kaldi-compat computes the whole model."""
         foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
-        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
+        return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in foreign)
 
     def prepare_samples(self, samples: Floats) -> Floats:
         """Return samples (T,) after the steps of :attr:`whole`: mean subtraction ("offset") and "preemphasis"."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
-            factor = F32(self.value("preemphasis_coefficient"))
+            factor = F32(self.get("preemphasis_coefficient"))
             audio = np.append(audio[:1], audio[1:] - factor * audio[:-1])
         return audio
 
@@ -197,7 +197,7 @@ class FeatureModel:
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
-            return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
+            return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
         frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
         blocks = [self.compute_spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
@@ -232,7 +232,7 @@ class FeatureModel:
         Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a large prime
         factor.
         """
-        points, factor = self.fft_points, self.value("preemphasis_coefficient")
+        points, factor = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
@@ -241,7 +241,7 @@ class FeatureModel:
             )
         charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
-        if self.value("remove_dc_offset") and "offset" not in self.whole:
+        if self.get("remove_dc_offset") and "offset" not in self.whole:
             samples -= samples.mean(1, keepdims=True)
         energies = np.einsum("ij,ij->i", samples, samples)
         if self.in_place:
@@ -249,7 +249,7 @@ class FeatureModel:
                 samples[:, n] -= factor * samples[:, n - 1]
         elif factor and "preemphasis" not in self.whole:
             samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
-        shape = self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
+        shape = self.get("window_type"), samples.shape[1], self.get("blackman_coeff"), self.window == "periodic"
         windowed = samples * make_window(*shape)
         power = (
             _compute_power(windowed, points)
@@ -258,7 +258,7 @@ class FeatureModel:
         )
         if self.energy == "spectrum":
             energies = power.sum(1) / points
-        elif not self.value("raw_energy"):
+        elif not self.get("raw_energy"):
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 
@@ -269,9 +269,9 @@ class FeatureModel:
         """
         charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
-        is_magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
+        is_magnitude = self.get("use_power") is False or self.bins == "magnitude" or self.magnitudes
         spectrum = np.sqrt(power + self.root) if is_magnitude else power
-        floor = max(self.value("energy_floor") or 0.0, EPSILON)
+        floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
             floor = self.floor / self.fft_points or SMALLEST_ENERGY
         log_energy = np.log(np.maximum(energies, floor))
@@ -283,14 +283,14 @@ class FeatureModel:
                 features[:, 0] = log_energy
             return features
         bins, weights, starts = make_mel_filters(
-            self.mel, self.rate, self.fft_points, self.value("num_mel_bins"), self.value("low_freq"),
-            self.value("high_freq"), self.warp, self.corner,
+            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), self.get("low_freq"),
+            self.get("high_freq"), self.warp, self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind == "fbank":
-            features = self._apply_logarithm(bands) if self.value("use_log_fbank") else bands
+            features = self._apply_logarithm(bands) if self.get("use_log_fbank") else bands
             parts = (features, log_energy[:, None])
-            has_energy, is_last = self.value("use_energy"), self.value("htk_compat")
+            has_energy, is_last = self.get("use_energy"), self.get("htk_compat")
             return np.hstack(parts if is_last else parts[::-1]) if has_energy else features
         return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
 
@@ -302,17 +302,17 @@ class FeatureModel:
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
-        count, bins = self.value("num_ceps"), self.value("num_mel_bins")
+        count, bins = self.get("num_ceps"), self.get("num_mel_bins")
         features = bands @ _make_cosines(count, bins)
-        features *= tables.lifter(count, self.value("cepstral_lifter"))
-        if self.value("htk_compat") and not self.value("use_energy"):
+        features *= tables.lifter(count, self.get("cepstral_lifter"))
+        if self.get("htk_compat") and not self.get("use_energy"):
             features[:, 0] *= math.sqrt(2)
         if self.dct != "kaldi":
             features[:, :1] *= math.sqrt(2)
             features *= math.sqrt(2 * bins) if self.dct == "sum" else 1
-        if self.value("use_energy"):
+        if self.get("use_energy"):
             features[:, 0] = log_energy
-        return np.roll(features, -1, 1) if self.value("htk_compat") else features
+        return np.roll(features, -1, 1) if self.get("htk_compat") else features
 
 
 @functools.cache

@@ -168,7 +168,7 @@ class Search:
     def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
         """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
-        options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
+        options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish_features(*self._spectra[key]))
@@ -185,7 +185,7 @@ class Search:
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
         """Return the audio (T,) after the model's preparation, padded by reflection at both ends."""
-        key = (candidate.source, candidate.whole, candidate.value("preemphasis_coefficient"))
+        key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
         if key not in self._padded:
             audio = candidate.prepare_samples(candidate.source.samples)
             mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
@@ -223,7 +223,7 @@ class Search:
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
             filters = start.mel, start.fft_points, start.added
-            key = start.kind, start.value("use_energy"), start.window, *filters, start.order, start.bins
+            key = start.kind, start.get("use_energy"), start.window, *filters, start.order, start.bins
             kinds.setdefault(key, start)
         return [*kinds.values()][: THRESHOLDS.starts]
 
@@ -242,8 +242,8 @@ class Search:
         best = self.find_best(starts)
         if self.get_cost(best) > THRESHOLDS.near:
             best = self._apply_proposals(best, self._list_frame_changes(best))
-        frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        framings = (frames, frames | {"window_type": best.value("window_type")})
+        frames = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
+        framings = (frames, frames | {"window_type": best.get("window_type")})
         starts = [best, *(self.find_best((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
@@ -319,8 +319,8 @@ class Search:
     def _simplify(self, candidate: Candidate) -> Candidate:
         """Return the candidate with Kaldi's defaults for all options that hardly change the cost."""
         names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
-        plain: list[Changes] = [{name: candidate.default(name)} for name in names]
-        levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
+        plain: list[Changes] = [{name: candidate.get_default(name)} for name in names]
+        levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
         same_frames: list[Changes] = []
         # A periodic window equals a Kaldi window that is one sample longer, whose last value is usually 0.
@@ -353,7 +353,7 @@ class Search:
         if has_option(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
             fitted = self.refine(candidate, EDGES)
             if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
-                yield {name: fitted.value(name) for name in ("mel", *EDGES)}
+                yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield changes of the framing, and of frame lengths and windows together.
@@ -362,7 +362,7 @@ class Search:
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
-        lengths = dict.fromkeys([candidate.value("frame_length"), *list_values("frame_length")])
+        lengths = dict.fromkeys([candidate.get("frame_length"), *list_values("frame_length")])
         for length, window in itertools.product(lengths, list_values("window_type")):
             changes = {"frame_length": length, "window_type": window, "offset": 0}
             other = candidate.change(changes).move_to(center)
@@ -378,11 +378,11 @@ class Search:
 
     def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield changes of mel filters and their edges, together with changes of preemphasis and DC removal."""
-        joint: list[Changes] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
+        joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
                 refined = self.refine(candidate.change({"mel": mel}), EDGES)
-                yield {name: refined.value(name) for name in ("mel", *EDGES)}
+                yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
             near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
             pairs = itertools.product(
@@ -409,13 +409,13 @@ class Search:
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
-        count, bins = THRESHOLDS.narrow_filters, candidate.value("num_mel_bins")
+        count, bins = THRESHOLDS.narrow_filters, candidate.get("num_mel_bins")
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             alike = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
-        numbers = self._columns - int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))
+        numbers = self._columns - int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))
         is_local = (alike.max(1) > THRESHOLDS.local) & (numbers >= 0) & (numbers < bins)
         numbers, alike = numbers[is_local] + 1, alike[is_local]
         if len(numbers) < 3:
@@ -469,13 +469,13 @@ class Search:
             design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
             scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
             steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
-            parts = [{name: float(np.clip(values[name] + share * steps[name], 0, best.rate / 2)) for name in names}
-                     for share in (1, 0.5, 0.25)]  # fmt: skip
-            best = self.find_best((best, *map(best.change, parts)))
+            fitted = [{name: float(np.clip(values[name] + factor * steps[name], 0, best.rate / 2)) for name in names}
+                      for factor in (1, 0.5, 0.25)]  # fmt: skip
+            best = self.find_best((best, *map(best.change, fitted)))
         limit = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
         # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
         for name in names:
-            rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
+            rounded = (best.change({name: round(best.get(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.get_cost(other) <= limit), best)
         if "high_freq" in names:
             best = best.change({"high_freq": _name_edge(_get_number(best, "high_freq"), best.rate)})
@@ -523,8 +523,8 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     """Yield all changes of one option, and of options that depend on it. ``levels`` are factors of the samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
-        if has_option(kind, option.name) and (option.name != "in_place" or candidate.value("preemphasis_coefficient")):
-            yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
+        if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
+            yield from ({option.name: x} for x in option.values if x != candidate.get(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
@@ -542,7 +542,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
     yield from candidate.list_framing_changes()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
-            if candidate.value("use_power") is False:
+            if candidate.get("use_power") is False:
                 yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
             yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
             yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
@@ -579,5 +579,5 @@ def _name_edge(high: float, rate: float) -> float:
 
 def _get_number(candidate: Candidate, name: str) -> float:
     """Return the value of an option that is a number. ``high_freq`` is returned in Hz."""
-    value = float(candidate.value(name))
+    value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

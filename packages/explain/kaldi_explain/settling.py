@@ -62,9 +62,9 @@ class Settled:
     def words(self) -> int:
         """Number of properties that the explanation of this candidate has to name."""
         around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
-        levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
+        levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
         doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
+        return len(self.candidate.list_settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
@@ -224,8 +224,8 @@ class Settling:
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
             yield from self._list_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._list_floors(shape)
-        if candidate.value("use_energy") or has_energy:
-            lowest = self.sheet.feature_values[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
+        if candidate.get("use_energy") or has_energy:
+            lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
@@ -235,14 +235,14 @@ class Settling:
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
-        if candidate.value("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
+        if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
         if candidate.added:
             yield from (candidate.change({"floor": floor}) for floor in floors[:4])
             return
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
-        power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
+        power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
@@ -264,7 +264,7 @@ class Settling:
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
         columns = self.sheet.feature_columns & is_lowest.any(0)
-        columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
+        columns[: int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))] = False
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
@@ -289,10 +289,10 @@ class Settling:
         """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
-        lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
+        lifters = dict.fromkeys((candidate.get("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
         bases = [candidate]
-        if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
-            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 is last, but without HTK's factor of sqrt(2).
+        if is_mfcc and candidate.get("htk_compat") and not candidate.get("use_energy"):
+            order = (*range(1, candidate.get("num_ceps")), 0)  # C0 is last, but without HTK's factor of sqrt(2).
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
             for dct in list_values("dct") if is_mfcc and base.order is None else ("kaldi",):
@@ -374,7 +374,7 @@ def _list_edge_variations(candidate: Candidate) -> Iterator[Candidate]:
         yield framed
         if framed.padding:
             yield framed.change({"source": append_zeros(framed.source)})
-        if candidate.value("preemphasis_coefficient") and not candidate.whole:
+        if candidate.get("preemphasis_coefficient") and not candidate.whole:
             yield framed.change({"whole": ("preemphasis",)})
 
 

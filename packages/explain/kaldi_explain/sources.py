@@ -93,7 +93,7 @@ class AudioSource:
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` after "resampled to" name the resampler."""
+        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` name the resampler in the description."""
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)

@@ -212,7 +212,7 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert found.is_exact, str(found)
     assert found.variant is not None
     assert found.variant.kind == kind.__name__.lower()
-    assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
+    assert all(found.variant.get(name) == value for name, value in options.items()), str(found)
 
 
 def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH, size: int = 0) -> Any:
@@ -418,7 +418,7 @@ def test_options_are_marked_as_certain_or_guessed_where_a_part_of_the_spread_is_
     assert str(found).startswith("partly explained: fbank of this audio, most like fbank("), str(found)
     assert found.verdict == "partly" and "of the spread" in found.left
     assert found.variant is not None
-    assert {*found.certain, *found.guessed} == {*found.variant.settings()} and "num_mel_bins=80" in found.certain
+    assert {*found.certain, *found.guessed} == {*found.variant.list_settings()} and "num_mel_bins=80" in found.certain
     assert "; certain: num_mel_bins=80; guesses: " in str(found), str(found)
 
 
@@ -436,7 +436,7 @@ def test_option_is_certain_only_if_no_other_value_may_be_right(
     candidate: Any = Candidate("fbank", 16000, {"num_mel_bins": 40, "window_type": "hann"}, source=Any)  # type: ignore[arg-type]
 
     def measure(other: Any) -> float:
-        return max(value for name, value in cost_of_others.items() if other.value(name) != candidate.value(name))
+        return max(value for name, value in cost_of_others.items() if other.get(name) != candidate.get(name))
 
     attempt: Any = SimpleNamespace(candidate=candidate, cost=cost, search=SimpleNamespace(measure_cost=measure))
     budget: Any = SimpleNamespace(limit=iter, is_settling_over=lambda: False)
@@ -797,7 +797,7 @@ def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less
     search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
     candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
     simple = search._simplify(candidate)
-    assert (simple.value("frame_length"), simple.window) == (20.0, "kaldi")
+    assert (simple.get("frame_length"), simple.window) == (20.0, "kaldi")
 
 
 def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

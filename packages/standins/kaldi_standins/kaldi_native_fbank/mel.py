@@ -48,7 +48,7 @@ class MelBanks:
         return len(self._weights)
 
     def get_matrix(self) -> Floats:
-        """Return the weights, float32 (dim, points // 2 + 1)."""
+        """Return a copy of the filters' weights, float32 (dim, points // 2 + 1)."""
         weights: Floats = self._weights.copy()
         return weights
 
