@@ -406,7 +406,7 @@ def find_storage(target: Doubles) -> Storage:
 
 
 def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return rounding by up to ``step``, increased by a quarter for the errors of a fitted slope and offset."""
+    """Return the storage of values rounded by up to ``step``, plus a quarter for errors of a fitted line."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 

@@ -312,7 +312,7 @@ def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause
 
 
 def _search_cause(difference: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds, or None, also for too few frames for its steps."""
+    """Return the cause that :func:`kaldi_explain.explain` finds, or None if it finds none or frames are too few."""
     result, requested, audio = difference.result, difference.requested, difference.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = difference.align(difference.expected)

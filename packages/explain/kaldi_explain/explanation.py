@@ -293,7 +293,7 @@ def _explain_by_search(
         return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
     finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
-    best = finder.find()
+    best = finder.find_best_attempt()
     hint = _make_hint(recording)
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:

@@ -111,8 +111,8 @@ class Finder:
         self.begun: list[Attempt] = []
         self._likeliest = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
-    def find(self) -> tuple[Attempt, Settled] | None:
-        """Return the first attempt that explains the array, or else the nearest, with its steps. None without any."""
+    def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
+        """Return the first attempt that explains the array, with its steps, or else the nearest attempt or None."""
         stages = [
             Stage("starts", self._search_starts, 2.0),
             Stage("anywhere", self._search_anywhere, 1.5),
@@ -493,7 +493,7 @@ def _measure_clipped(search: Search, candidate: Candidate, level: float) -> floa
 def _refine_level(search: Search, candidate: Candidate, level: float, reach: float, steps: int) -> float:
     """Return the level of clipping with the smallest cost, found by a golden-section search.
 
-    A whole number of 16-bit steps is urgent, because audio is usually clipped after it was converted to integers.
+    A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
 
     ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
     the logarithms of ``level`` and of the result, and ``steps`` the number of reductions of the interval, each to 62%.

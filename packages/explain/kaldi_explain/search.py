@@ -248,7 +248,7 @@ class Search:
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features with as many columns as the array. The shift is ``samples``."""
+        """Yield kinds and options of features with the array's number of columns. The frame shift is ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.feature_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Frame lengths in milliseconds that are usual for speech synthesis.

@@ -106,7 +106,7 @@ class WaveformError(AudioError, AssertionError):
 
 
 def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Convert options to Python types, with frame lengths and shifts in samples as torchaudio rounds them."""
+    """Convert options to Python types, and adjust frame lengths and shifts to torchaudio's rounding to samples."""
     plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):

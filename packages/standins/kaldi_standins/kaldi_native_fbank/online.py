@@ -197,7 +197,7 @@ def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
 
 
 def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
-    """Raise StreamError if the audio has ended (``finished``), or AudioError if its sampling rate is wrong.
+    """Raise StreamError if the audio has ended (``finished``), or AudioError for a wrong sampling rate.
 
     ``sampling_rate`` is the rate of a new chunk in Hz, and ``expected`` the rate of the options.
     """
