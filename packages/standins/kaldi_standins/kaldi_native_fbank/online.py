@@ -85,7 +85,7 @@ class FrameStore:
         """Return the features (dim,) of ``frame``, counted from 0, without a copy.
 
         Raises:
-            StreamError: the frame is not available yet, or was discarded. The error is also an IndexError.
+            StreamError: the frame is not available yet or was discarded. It is also an IndexError and a RuntimeError.
         """
         index = frame - self._removed
         if self._waiting and index >= len(self._frames):
