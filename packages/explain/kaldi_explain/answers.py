@@ -50,13 +50,10 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Complete the result of a search: explain noise and pitch, and name what is not explained or is a guess.
+    """Return the answer for a search's best attempt: describe noise, pitch, unexplained places, and guessed options.
 
-    Args:
-        finder: the search that found the attempt.
-        attempt: the best attempt of the search.
-        settled: the attempt with all options settled.
-        tolerance: largest difference that counts as explained.
+    ``settled`` is the attempt with all options settled. ``tolerance`` is the largest difference that counts as
+    explained.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -84,21 +81,21 @@ def _complete_uncertain(
     """Return the answer for features that explain only a part of the array.
 
     If dithering explains the difference, the answer describes the noise. Otherwise, an answer that is near the array is
-    restricted to the columns that are explained exactly, if ``is_whole`` says that features cover all columns. The
+    restricted to the columns that are explained exactly. This requires features for all columns (``is_whole``). The
     answer is certain if all remaining differences have a named place.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
-    plain = itertools.chain([settled], _list_plain_candidates(finder, attempt))
-    for candidate in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), plain):
-        if noise := _describe_dithering(candidate, finder.budget):
-            places = settling.find_places(candidate, sheet, tolerance)
+    alternatives = itertools.chain([settled], _list_plain_candidates(finder, attempt))
+    for alternative in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), alternatives):
+        if noise := _describe_dithering(alternative, finder.budget):
+            places = settling.find_places(alternative, sheet, tolerance)
             unexplained = ["noise, which has no seed that is known"]
-            return replace(answer, settled=candidate, places=places, words=[noise], unexplained=unexplained)
-    share = THRESHOLDS.partial
-    if is_whole and settled.unexplained() < share and attempt.cost < share:
+            return replace(answer, settled=alternative, places=places, words=[noise], unexplained=unexplained)
+    max_share = THRESHOLDS.partial
+    if is_whole and settled.measure_unexplained() < max_share and attempt.cost < max_share:
         settled = _focus_on_columns(settled, sheet, tolerance)
-        unexplained = [f"{settled.unexplained():.2g} of the spread"]
+        unexplained = [f"{settled.measure_unexplained():.2g} of the spread"]
     places = settling.find_places(settled, sheet, tolerance)
     if _is_certain(settled, places.deviations, tolerance):
         return replace(
@@ -114,94 +111,96 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
-    right = deviations.compared & (difference <= limit)
-    if not right.any() or right.sum() < (1 - THRESHOLDS.few_cells) * deviations.compared.sum():
+    is_right = deviations.compared & (difference <= limit)
+    if not is_right.any() or is_right.sum() < (1 - THRESHOLDS.few_cells) * deviations.compared.sum():
         return False
-    residual = fits.measure_residual(difference[right], np.zeros(int(right.sum())), settled.step)
-    return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, right)
+    residual = fits.measure_residual(difference[is_right], np.zeros(int(is_right.sum())), settled.step)
+    return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, is_right)
 
 
-def _is_surprising(settled: Settled, right: Mask) -> bool:
-    """Return True if chance cannot explain the values in the mask ``right``.
+def _is_surprising(settled: Settled, is_right: Mask) -> bool:
+    """Return True if chance cannot explain the values that the mask ``is_right`` (frames, columns) selects.
 
-    There must be many more of these values than fitted numbers, and the features must explain most of their variance.
+    There must be many more right values than fitted numbers, and the features must explain most of their variance.
     """
-    columns = int(right.any(0).sum())
-    free = int(right.sum()) - (2 * columns if settled.fit.words >= fits.COLUMN_WORDS else 4)
-    return free >= THRESHOLDS.free_cells and settled.unexplained(right) < THRESHOLDS.partial
+    column_count = int(is_right.any(0).sum())
+    free_count = int(is_right.sum()) - (2 * column_count if settled.fit.words >= fits.COLUMN_WORDS else 4)
+    return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_right) < THRESHOLDS.partial
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
-    """Return the mask of columns that the sheet's arrangement describes, or that are constant."""
+    """Return the mask (columns,) of columns that the sheet's arrangement describes, or that are constant."""
     covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
     return covered
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe how many rows that depend on the audio lie before and after the rows that the features give."""
-    after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
-    counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
+    """Describe the numbers of rows at both ends of the array that depend on the audio, but are not explained."""
+    rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
+    counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
     """Yield the candidate of the attempt and the first two candidates of the search, settled without dithering noise.
 
-    Each candidate is followed by its framings with ``snip_edges=True``. Candidates of other sheets are skipped.
+    Each candidate is followed by its variations with shifted frames and ``snip_edges=True``. Candidates of other sheets
+    are skipped.
     """
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
         if start.search.sheet is sheet:
             candidate = start.candidate.remove_noise()
-            framed = map(candidate.change, candidate.list_other_framings())
-            snipped = (other for other in framed if other.value("snip_edges") and not other.padding)
+            framed = map(candidate.change, candidate.list_framing_changes())
+            snipped = (other for other in framed if other.get("snip_edges") and not other.padding)
             settled = (settling.fit_map(other, sheet, np.inf) for other in (candidate, *snipped))
             yield from filter(None, settled)
 
 
-def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
-    """Describe the columns ``places`` if they are Kaldi's pitch features of the audio. Return "" for other columns.
+def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
+    """Describe ``columns``, the indices of columns, if a pitch program of Kaldi gives them. Otherwise, return "".
 
-    The pitch features are cut to the length of the other features.
+    The pitch features have the frame length and shift of the other features, and are cut to their length.
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
-        options = PitchOptions(sample_frequency=source.rate, **{name: candidate.value(name) for name in names})
+        options = PitchOptions(sample_frequency=source.rate, **{name: candidate.get(name) for name in names})
         track = np.asarray(track_pitch(source.samples * np.float32(32768 / source.full_scale), options), np.float32)
         processed, _ = process_utterances(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
         return ""
-    values = sheet.values[settled.row : settled.row + len(settled.target)][:, places]
+    values = sheet.values[settled.row : settled.row + len(settled.target)][:, columns]
     programs = (processed, "compute-and-process-kaldi-pitch-feats"), (track, "compute-kaldi-pitch-feats")
     for pitch, program in programs:
-        part = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
+        common_pitch = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
         error = THRESHOLDS.recognized * values.std(0)
-        if part.shape == values.shape and (np.abs(part - values).max(0) < error).all():
-            return f"{arrangements.describe_spans(places, 'column')}: pitch of {program}"
+        if common_pitch.shape == values.shape and (np.abs(common_pitch - values).max(0) < error).all():
+            return f"{arrangements.describe_spans(columns, 'column')}: pitch of {program}"
     return ""
 
 
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Return the features for the exactly explained columns only.
+    """Fit the candidate only to the columns that it explains exactly.
 
-    Return ``settled`` if these are all columns or less than a quarter, or if their features are not within tolerance.
+    Return ``settled`` unchanged if all columns or less than a quarter of them are explained exactly, or if the new
+    residual exceeds the tolerance.
     """
-    first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
-    costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)]
-    good = np.array(costs) < THRESHOLDS.same
-    if 0.25 * len(good) <= good.sum() < len(good):
-        places = settled.cells[1].ravel()[~good]
-        narrow = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), places))
-        other = settling.fit_map(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
-        if other is not None and other.fit.residual <= tolerance:
-            return other
+    mapped, target = settled.fit.mapped[settled.cells], settled.target[settled.cells]
+    costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(mapped.T, target.T, strict=True)]
+    is_exact = np.array(costs) < THRESHOLDS.same
+    if 0.25 * len(is_exact) <= is_exact.sum() < len(is_exact):
+        wrong_columns = settled.cells[1].ravel()[~is_exact]
+        narrow = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
+        refitted = settling.fit_map(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
+        if refitted is not None and refitted.fit.residual <= tolerance:
+            return refitted
     return settled
 
 
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
-    """Describe noise on the samples that explains the difference. Return "" if noise does not explain it.
+    """Describe noise on the samples that explains the difference between features and array, or return "".
 
     The difference must have the size that the noise causes, both in the cells that depend most on the noise and in the
     other cells.
@@ -209,25 +208,26 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
-    def compute(size: float) -> Doubles:
+    def compute_noisy_features(size: float) -> Doubles:
+        """Return the features (frames, columns) with noise of the standard deviation ``size``, in steps of int16."""
         source = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
         features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
 
-    plain = compute(0.0)
+    plain = compute_noisy_features(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    goal = _measure_deviation(settled.fit.mapped - settled.target)
+    wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, deviation = 1.0, 1.0, goal
+    size, ratio, deviation = 1.0, 1.0, wanted_deviation
     for _ in budget.limit(range(5)):  # Each iteration brings the noise closer to the difference.
         size *= ratio
-        deviation = slope * _measure_deviation(compute(size) - plain)
-        ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
+        deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
+        ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
     is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not is_noisy.any() or is_noisy.all():
         return ""
-    shares = [goal[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
+    shares = [wanted_deviation[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 steps of int16 would be audible, so larger noise is not dithering. The
     # shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
@@ -235,7 +235,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:
-    """Return the distances of values from the medians of their columns, which a normalization may shift."""
+    """Return the distance of each value (frames, columns) from its column's median, which a normalization may shift."""
     return np.abs(difference - np.median(difference, axis=0))
 
 
@@ -250,10 +250,10 @@ def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tup
     candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable
     for name in [*settings]:
-        values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.default(name)]
-        variations = (candidate.change({name: value}) for value in values if value != candidate.value(name))
-        costs = map(attempt.search.measure, budget.limit(variations))
-        is_changed = settled.value(name) != candidate.value(name)
+        values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.get_default(name)]
+        variations = (candidate.change({name: value}) for value in values if value != candidate.get(name))
+        costs = map(attempt.search.measure_cost, budget.limit(variations))
+        is_changed = settled.get(name) != candidate.get(name)
         if is_changed or budget.is_settling_over() or any(cost < limit for cost in costs):
             guessed.append(settings.pop(name))
     return [*settings.values()], guessed

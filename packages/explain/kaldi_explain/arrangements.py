@@ -19,7 +19,7 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
-from kaldi_explain.fits import measure_distance, overlap
+from kaldi_explain.fits import measure_distance, select_common_frames
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -46,9 +46,9 @@ class Arrangement:
     taps: tuple[float, ...] = ()
     order: int = 0
 
-    def is_whole(self, columns: int) -> bool:
-        """Return True if no column of an array is a copy of a neighboring frame or a delta."""
-        return self.columns.indices(columns) == (0, columns, 1)
+    def is_whole(self, column_count: int) -> bool:
+        """Return True if all ``column_count`` columns of an array are features, not copies of neighbors or deltas."""
+        return self.columns.indices(column_count) == (0, column_count, 1)
 
 
 PLAIN = Arrangement("", slice(None))
@@ -78,8 +78,8 @@ def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
-        places = name_values(~np.isfinite(array))
-        raise FeatureError(f"the features contain NaN or infinity in {places}: replace them with finite numbers")
+        bad_values = name_values(~np.isfinite(array))
+        raise FeatureError(f"the features contain NaN or infinity in {bad_values}: replace them with finite numbers")
     return repairs, array.astype(np.float64)
 
 
@@ -90,7 +90,7 @@ def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 
 
-def explain_no_features(target: Doubles) -> str:
+def find_reason_against_features(target: Doubles) -> str:
     """Return the reason why an array (frames, columns) cannot be features, or "" if there is no reason."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
@@ -116,11 +116,11 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
 
 
 def _measure_roughness(target: Doubles) -> float:
-    """Return the mean difference of neighboring numbers in both directions."""
+    """Return the mean absolute difference of neighboring rows, plus that mean for neighboring columns."""
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
-def find_informative(target: Doubles) -> tuple[Mask, Mask]:
+def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
     A row or column of one value, or a copy of a neighboring row, does not depend on audio: it was masked or padded, or
@@ -135,25 +135,23 @@ def find_informative(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe the places of rows or columns by their ``name``, such as "frame 7" or "frames 3 to 9, 12"."""
+    """Describe ascending indices, such as "frame 7" or "frames 3 to 9, 12". ``name`` is "frame" or "column"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values in a mask (frames, columns) by their count and the first places.
+    """Describe the values that the mask ``wrong`` (frames, columns) selects by their number and the first places.
 
-    Args:
-        wrong: mask (frames, columns) of the values.
-        first_frame, first_column: frame and column of the array at which the mask begins.
+    The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
     places = [
         (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
     ]
-    named = "; ".join(f"frame {row}, column {column}" for row, column in places)
+    shown = "; ".join(f"frame {row}, column {column}" for row, column in places)
     count = int(wrong.sum())
-    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > THRESHOLDS.named)})"
+    return f"{count} value{'s' * (count > 1)} ({shown}{'; ...' * (count > THRESHOLDS.named)})"
 
 
 def list_arrangements(target: Doubles) -> list[Arrangement]:
@@ -161,14 +159,14 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 
     :data:`PLAIN` is not returned if columns repeat neighboring frames or are deltas of other columns.
     """
-    derived = [*_list_stacked(target), *_list_with_deltas(target)]
+    derived = [*_list_stacked_arrangements(target), *_list_delta_arrangements(target)]
     return derived or [*_list_joined_frames(target), PLAIN]
 
 
-def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
+def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
     """Yield the first arrangement of overlapping stacked frames (low frame rate, splicing) that fits the array.
 
-    A second arrangement has the same number of frames and stride, but no padding.
+    The same arrangement without padding at the ends of the recording follows.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -209,21 +207,21 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
             yield make_joined_frames(count, dim)
 
 
-def make_joined_frames(size: int, columns: int) -> Arrangement:
-    """Return the arrangement of ``size`` frames of ``columns`` columns joined without overlap."""
+def make_joined_frames(size: int, column_count: int) -> Arrangement:
+    """Return the arrangement that joins ``size`` frames of ``column_count`` columns in each row, without overlap."""
     join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
-    return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)
+    return Arrangement(f"{size} frames stacked, every {size}", slice(0, column_count), join, size)
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Return a row of ``stack`` consecutive frames for every ``stride`` frames, without padding at the ends."""
+    """Join ``stack`` frames (frames, columns) in each row (stack * columns,), every ``stride`` frames, unpadded."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
-def _list_with_deltas(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of features followed by deltas that fits the array: Kaldi's, then torchaudio's."""
+def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
+    """Yield the first arrangement of features and Kaldi's deltas that fits the array, then torchaudio's equivalent."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -241,7 +239,7 @@ def _list_with_deltas(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Return features and torchaudio's deltas, whose second order consists of deltas of padded deltas."""
+    """Append torchaudio's deltas to features (frames, columns). The second order is computed from padded deltas."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -249,7 +247,7 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement of deltas without the features that they come from."""
+    """Return the arrangement that keeps only the deltas of one order, from ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -262,9 +260,9 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if the columns of an array have means near zero, as all deltas do."""
-    small = np.abs(target.mean(0)) < 0.15 * target.std(0)
-    return bool(len(target) > 20 and small.mean() > 0.9)
+    """Return True if most columns of an array with more than 20 frames have means near zero, as all deltas do."""
+    is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
+    return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
@@ -272,10 +270,8 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
     Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
 
-    Args:
-        features: the features (frames, columns) of the whole recording.
-        target: the array (rows, columns).
-        start: frame of the features that is the array's first row.
+    The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
+    is frame ``start`` of the features.
     """
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
     # The end of the sample truncates the windows of its last frames, but in a long array these windows continue. A long
@@ -283,64 +279,72 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     limit = THRESHOLDS.settled_rows
     sample, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
-    def find_best(make: Callable[[int], Arrangement]) -> Arrangement:
-        def cost(window: int) -> float:
-            charge(100 + 0.1 * sample.size)
-            return measure_distance(*overlap(make(window).apply(sample), goal, start))
+    def find_best_window(make: Callable[[int], Arrangement]) -> Arrangement:
+        """Return the arrangement with the best window in frames: try usual lengths, then lengths beside the best."""
 
-        costs = {window: cost(window) for window in _list_window_lengths(len(sample))}
+        def measure_cost(window: int) -> float:
+            charge(100 + 0.1 * sample.size)
+            return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
+
+        costs = {window: measure_cost(window) for window in _list_window_lengths(len(sample))}
         step = 1 << 8
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
                 if 1 < window < len(sample) and window not in costs:
-                    costs[window] = cost(window)
+                    costs[window] = measure_cost(window)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
         return make(min(costs, key=costs.__getitem__))
 
     for center, norm_vars in ((True, False), (False, False), (True, True)):
-        yield find_best(functools.partial(_make_sliding, center=center, norm_vars=norm_vars))
+        yield find_best_window(functools.partial(_make_sliding_arrangement, center=center, norm_vars=norm_vars))
     yield Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     for center in (True, False):
-        yield find_best(functools.partial(_make_truncated, center=center))
+        yield find_best_window(functools.partial(_make_truncated_arrangement, center=center))
 
 
-def _list_window_lengths(frames: int) -> list[int]:
-    """Return lengths of windows in frames: the usual lengths, then lengths that increase by about a tenth.
+def _list_window_lengths(frame_count: int) -> list[int]:
+    """Return lengths of windows in frames: the usual lengths, then lengths from 5 that grow by about equal factors.
 
-    A window of all frames is left out, because its mean is the mean of each column.
+    A window of all ``frame_count`` frames is left out, because its mean is the mean of each column.
     """
-    grid = np.unique(np.geomspace(5, max(frames, 6), 40).astype(int))
-    usual = [window for window in (300, 600, 100, 200) if window < frames]
+    grid = np.unique(np.geomspace(5, max(frame_count, 6), 40).astype(int))
+    usual = [window for window in (300, 600, 100, 200) if window < frame_count]
     return [*dict.fromkeys([*usual, *grid[:-1].tolist()])]
 
 
-def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
-    """Return the arrangement that normalizes features in a sliding window of ``window`` frames."""
+def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arrangement:
+    """Return the arrangement that subtracts means, and with ``norm_vars`` divides by deviations, in a sliding window.
+
+    The window of ``window`` frames is around each frame, or ends at each frame if ``center`` is False.
+    """
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
     end = "" if center else ", which ends at the frame"
     return Arrangement(f"{words} (sliding CMN{end})", slice(None), functools.partial(sliding_cmvn, options=options))
 
 
-def _make_truncated(window: int, center: bool) -> Arrangement:
-    """Return the arrangement that subtracts the mean in a sliding window, which the edges of the features truncate."""
-    before = window // 2 if center else window - 1
+def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
+    """Return the arrangement that subtracts the mean in a sliding window, which the edges of the features truncate.
 
-    def apply(features: Doubles) -> Doubles:
+    The arguments are the same as for :func:`_make_sliding_arrangement`.
+    """
+    frames_before = window // 2 if center else window - 1
+
+    def subtract_window_mean(features: Doubles) -> Doubles:
         sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
-        starts = np.arange(len(features)) - before
+        starts = np.arange(len(features)) - frames_before
         starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
         means: Doubles = (sums[ends] - sums[starts]) / (ends - starts)[:, None]
         return features - means
 
     position = "" if center else "which ends at the frame, "
     words = f"minus the mean in a window of {window} frames (sliding CMN, {position}truncated at the edges)"
-    return Arrangement(words, slice(None), apply)
+    return Arrangement(words, slice(None), subtract_window_mean)
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:
-    """Subtract from each frame the mean of all frames up to this frame."""
+    """Subtract from each frame of features (frames, columns) the mean of all frames up to this frame."""
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
@@ -390,34 +394,35 @@ def find_storage(target: Doubles) -> Storage:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
     # The midpoint of two neighboring values lies between stored levels, so rounding the midpoints shows the step.
-    between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
-    for words, rounded in STORAGES.items():
-        step = float(np.abs(rounded(between) - between).max())
+    midpoints, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
+    for words, round_values in STORAGES.items():
+        step = float(np.abs(round_values(midpoints) - midpoints).max())
         # Rounding stored numbers again changes them by less than a twentieth of the step.
-        if step < THRESHOLDS.coarse * spread and np.abs(rounded(target) - target).max() < 0.05 * step:
-            if rounded is np.rint and target.min() < 0 < target.max():
+        if step < THRESHOLDS.coarse * spread and np.abs(round_values(target) - target).max() < 0.05 * step:
+            if round_values is np.rint and target.min() < 0 < target.max():
                 return _find_integer_storage(target, words, step)
-            return _make_rounded(target, words, step)
+            return _make_storage(target, words, step)
     return Storage([], 0.0, target)
 
 
-def _make_rounded(values: Doubles, words: str, step: float) -> Storage:
-    """Return a rounding by up to a step. A quarter more allows for the error of a fitted slope and offset."""
+def _make_storage(values: Doubles, words: str, step: float) -> Storage:
+    """Return the storage of values rounded by up to ``step``, plus a quarter for errors of a fitted line."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers of both signs, which were rounded to nearest or toward zero.
+    """Return the storage of integers of both signs. Find out whether they were rounded to nearest or toward zero.
 
-    Most languages convert to integers by rounding toward zero, which turns all numbers between -1 and 1 into zero.
+    ``words`` and ``step`` describe rounding to the nearest integer. Most languages convert to integers by rounding
+    toward zero, which turns all numbers between -1 and 1 into zero.
     """
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
-    beside = counts[:2] + counts[3:]
-    is_certain = min(beside) >= 10  # Fewer numbers do not show the rounding, so rounding toward zero is assumed.
+    other_counts = counts[:2] + counts[3:]
+    is_certain = min(other_counts) >= 10  # Fewer numbers do not show the rounding, so rounding toward zero is assumed.
     # Rounding toward zero gives about twice as many zeros as ones. Rounding to nearest gives equal counts.
-    if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
-        return _make_rounded(target, words, step)
+    if is_certain and counts[2] <= 1.6 * sum(other_counts) / len(other_counts):
+        return _make_storage(target, words, step)
     # Extreme values may have been clipped, so they are not moved to the middle of a step.
     is_extreme = (target == target.max()) | (target == target.min())
-    middle = np.where(is_extreme, target, target + step * np.sign(target))
-    return _make_rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)
+    centered = np.where(is_extreme, target, target + step * np.sign(target))
+    return _make_storage(centered, "rounded toward zero to integers" if is_certain else words, 2 * step)

@@ -40,16 +40,12 @@ class Relation:
         return self.residual * (1 + THRESHOLDS.cost_of_step * sum(map(bool, self.steps)))
 
 
-def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the simplest relation of two arrays within a tolerance, or else the nearest relation.
+def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
+    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the reverse.
 
-    Args:
-        target, features: (frames, columns): the explained array, and the array from which it is computed.
-        repairs: words for repairs of the arrays, which come first in the answer.
-        tolerance: largest difference that counts as explained.
-
-    Raises:
-        FeatureError: no arrangement of one array has as many columns as the other array.
+    If no relation is within the tolerance, return the one with the lowest cost. Both arrays have the shape (frames,
+    columns). ``repairs`` describe repairs of the arrays, and come first in the answer. Raise FeatureError if no
+    arrangement of one array has as many columns as the other array.
     """
     relations = []
     for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
@@ -66,13 +62,8 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
     """Yield a relation of features to an array for each orientation of the array and arrangement of the features.
 
     For an orientation, stop at the first relation within the tolerance. Yield nothing if no arrangement gives as many
-    columns as the array.
-
-    Args:
-        target: (frames, columns): the array.
-        features: (frames, columns): the features.
-        words: descriptions that come before the steps of a relation.
-        tolerance: largest difference that counts as explained.
+    columns as the array has. ``target`` is the array, and both arrays have the shape (frames, columns). ``words`` are
+    descriptions that come before the steps of each relation.
     """
     rows, columns = target.shape
     for orientation, array in arrangements.list_orientations(target):
@@ -91,46 +82,46 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
             if not len(arranged) or arranged.shape[1] != array.shape[1]:
                 continue
             shift = fits.find_best_shift(arranged, array)
-            first, second = fits.overlap(arranged, array, shift)
-            fit = fits.find_simplest(first, second, tolerance, step=storage.step)
+            source, goal = fits.select_common_frames(arranged, array, shift)
+            fit = fits.find_simplest_map(source, goal, tolerance, step=storage.step)
             # Frames at the end count only in an unchanged array, because the removed padding may have replaced frames.
             counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(arranged)}
             steps = [*words, *changes, *storage.words, arrangement.words, *fits.describe_frame_counts(counts), fit.name]
-            residual = fits.measure_residual(fit.mapped, second, storage.step)
-            yield Relation(steps, fit.mapped, second, storage.step, residual)
+            residual = fits.measure_residual(fit.mapped, goal, storage.step)
+            yield Relation(steps, fit.mapped, goal, storage.step, residual)
             if residual <= tolerance:
                 break
 
 
-def _count_padding(target: Doubles, frames: int) -> int:
+def _count_padding(target: Doubles, frame_count: int) -> int:
     """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
 
-    Return 0 unless the array has more than four frames more than ``frames``, the number of frames of the features.
+    Return 0 for a single such row, and if the array has at most four rows more than the features, which have
+    ``frame_count`` frames.
     """
-    equal = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
-    count = max(len(target) if rows.all() else int(np.argmin(rows[::-1])) for rows in equal)
-    return count if len(target) - frames > 4 and 1 < count < len(target) else 0
+    padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
+    count = max(len(target) if rows.all() else int(np.argmin(rows[::-1])) for rows in padding_masks)
+    return count if len(target) - frame_count > 4 and 1 < count < len(target) else 0
 
 
 def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of features that may give an array."""
-    columns, whole = features.shape[1], slice(None)
+    """Yield the arrangements of features (frames, columns) that may give the array ``target`` (rows, columns)."""
+    column_count, all_columns = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
             select_frames = operator.itemgetter(slice(None, None, ratio))
-            yield Arrangement(f"one frame in {ratio}", whole, select_frames, ratio)
-            if target.shape[1] == ratio * columns:
-                yield arrangements.make_joined_frames(ratio, columns)
+            yield Arrangement(f"one frame in {ratio}", all_columns, select_frames, ratio)
+            if target.shape[1] == ratio * column_count:
+                yield arrangements.make_joined_frames(ratio, column_count)
     for shift in (0, 1, -1, 2, -2):
-        order = fits.match_columns(*fits.overlap(features, target, shift))
-        if order is not None and order != list(range(columns)):
-            yield Arrangement(
-                fits.describe_order(order, columns), whole, functools.partial(np.take, indices=order, axis=1)
-            )
+        order = fits.match_columns(*fits.select_common_frames(features, target, shift))
+        if order is not None and order != list(range(column_count)):
+            words = fits.describe_order(order, column_count)
+            yield Arrangement(words, all_columns, functools.partial(np.take, indices=order, axis=1))
             break
-    if columns == target.shape[1] and len(features) > 5:
+    if column_count == target.shape[1] and len(features) > 5:
         shift = fits.find_best_shift(np.diff(features, axis=0), np.diff(target, axis=0))
         yield from arrangements.list_sliding_arrangements(features, target, shift)
         if arrangements.may_be_deltas(target):

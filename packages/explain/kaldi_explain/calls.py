@@ -16,56 +16,47 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 
 
 def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
-    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes features.
+    """Return the call of librosa, torchaudio, transformers or python_speech_features that computes a model's features.
 
-    The libraries return an array (dim, frames), except for python_speech_features. ``y`` and ``waveform`` are samples
-    in -1 to 1, and ``samples`` are the recording.
+    The libraries return an array (dim, frames), except for python_speech_features. In the call, ``y`` and ``waveform``
+    are samples in -1 to 1, and ``samples`` are the recording.
 
-    Args:
-        model: the features.
-        unit: factor that brings the samples to -1 to 1.
-        steps: descriptions of the steps after the features. A step that no function of the libraries includes has no
-            call.
-
-    Returns:
-        The call, or "" if no call is known.
+    ``unit`` is the factor that brings the samples to -1 to 1, and ``steps`` describe the steps after the features.
+    Return "" if no call is known, for example for a step that no function of the libraries includes.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
-    form = [step for step in steps if step != "transposed"]
-    if "transposed" not in steps or len(form) > 1 or not _is_stft(model, unit):
+    forms = [step for step in steps if step != "transposed"]
+    if "transposed" not in steps or len(forms) > 1 or not _is_stft(model, unit):
         return ""
     is_db_80 = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
-    name = form[0] if form else ""
+    form = forms[0] if forms else ""
     if model.kind == "spectrogram":
         return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not form else ""
     if model.kind == "fbank":
-        return _describe_filter_bank_call(model, name, is_db_80)
-    is_plain = model.dct == "kaldi" and not model.value("use_energy") and not model.value("cepstral_lifter")
-    return _describe_cepstra_call(model) if is_plain and is_db_80 and name == DECIBELS else ""
+        return _describe_filter_bank_call(model, form, is_db_80)
+    is_plain = model.dct == "kaldi" and not model.get("use_energy") and not model.get("cepstral_lifter")
+    return _describe_cepstra_call(model) if is_plain and is_db_80 and form == DECIBELS else ""
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for the spectra of librosa and torch: a periodic Hann window without preemphasis.
-
-    ``unit`` is the factor that brings the samples to -1 to 1.
-    """
-    prepared = model.value("preemphasis_coefficient") or model.value("remove_dc_offset") or model.whole
+    """Return True for the spectra of librosa and torch. ``unit`` is the factor that brings the samples to -1 to 1."""
+    is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
         is_plain
-        and not prepared
-        and (model.value("window_type"), model.window) == ("hanning", "periodic")
+        and not is_prepared
+        and (model.get("window_type"), model.window) == ("hanning", "periodic")
         and _get_pad_mode(model) is not None
     )
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
     """Return "constant" or "reflect" for centered frames, "" for frames without padding, and None otherwise."""
-    if model.padding == "inside" or (not model.padding and model.value("snip_edges") and _is_full(model)):
+    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _is_full(model)):
         return ""
-    mode, _, half = model.padding.partition("-")
-    is_centered = mode in ("constant", "reflect") and (half == "window" or (not half and _is_full(model)))
+    mode, _, suffix = model.padding.partition("-")
+    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and _is_full(model)))
     return mode if is_centered else None
 
 
@@ -79,7 +70,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the points of the FFT, the shift, and the other arguments of frames that differ from their defaults."""
+    """Map names of frame arguments to values. ``default_mode``, the library's default of ``pad_mode``, is left out."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _is_full(model):
         arguments["win_length"] = model.size
@@ -89,15 +80,15 @@ def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the arguments of the filters' edges. Zero and the Nyquist frequency are defaults."""
-    arguments = {low: model.value("low_freq")} if model.value("low_freq") else {}
-    upper = model.value("high_freq")
+    """Map the arguments ``low`` and ``high`` to edges of filters in Hz, except for 0 and the Nyquist frequency."""
+    arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
+    upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
     return arguments | ({high: upper} if upper != model.rate / 2 else {})
 
 
 def _is_torchaudio(model: FeatureModel) -> bool:
-    """Return True if the model is nearer to torchaudio's defaults than to librosa's."""
+    """Return True if a model has torchaudio's defaults rather than librosa's: reflection, and mel filters in Hz."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
@@ -111,15 +102,18 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 
 
 def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: True for a range of 80 dB."""
-    is_power, bins, rate = model.value("use_power"), model.value("num_mel_bins"), int(model.rate)
-    if model.mel not in LIBROSA_FILTERS or model.value("use_energy"):
+    """Return the call that computes mel energies followed by the step ``form``, or "" if no library has such a call.
+
+    ``is_db_80`` is True for a range of 80 dB and librosa's floor.
+    """
+    is_power, bins, rate = model.get("use_power"), model.get("num_mel_bins"), int(model.rate)
+    if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
         return ""
     frames = (model.fft_points, model.shift, _get_pad_mode(model))
-    if model.value("use_log_fbank") and form == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
+    if model.get("use_log_fbank") and form == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
-    is_decibels = model.value("use_log_fbank") and form == DECIBELS and is_db_80 and is_power
-    if not is_decibels and (model.value("use_log_fbank") or form):
+    is_decibels = model.get("use_log_fbank") and form == DECIBELS and is_db_80 and is_power
+    if not is_decibels and (model.get("use_log_fbank") or form):
         return ""
     power = {} if is_power else {"power": 1.0}
     if _is_torchaudio(model) and not is_decibels:
@@ -134,34 +128,34 @@ def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -
 
 
 def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
-    """Return librosa's arguments of frames and filters."""
+    """Map names of librosa's arguments for frames and mel filters to their values."""
     frames, edges = _list_frame_arguments(model, "constant"), _list_edge_arguments(model, "fmin", "fmax")
-    return frames | {"n_mels": model.value("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
+    return frames | {"n_mels": model.get("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa that computes cepstra, or "" if they lack the filters or the order."""
-    count, rate = model.value("num_ceps"), int(model.rate)
-    if model.mel not in LIBROSA_FILTERS or model.value("htk_compat"):
+    """Return the call of torchaudio or librosa that computes cepstra, or "" if no call has the filters or the order."""
+    count, rate = model.get("num_ceps"), int(model.rate)
+    if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""
     if _is_torchaudio(model):
         arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
-        arguments |= {"n_mels": model.value("num_mel_bins")}
+        arguments |= {"n_mels": model.get("num_mel_bins")}
         return f"torchaudio.transforms.MFCC({rate}, n_mfcc={count}, melkwargs={arguments})(waveform)"
     return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={count}, {_format_arguments(_list_librosa_arguments(model))})"
 
 
 def _describe_speech_features_call(model: FeatureModel) -> str:
     """Return the call of python_speech_features for frames of 25 ms every 10 ms, or "" if it has no such call."""
-    is_plain = all(model.value(name) == value for name, value in SPEECH_FEATURES.items())
-    frames = (model.value("frame_length"), model.value("frame_shift"), model.value("preemphasis_coefficient"))
-    if not is_plain or frames != (25.0, 10.0, 0.97) or model.value("high_freq") or model.warp != 1:
+    is_plain = all(model.get(name) == value for name, value in SPEECH_FEATURES.items())
+    frames = (model.get("frame_length"), model.get("frame_shift"), model.get("preemphasis_coefficient"))
+    if not is_plain or frames != (25.0, 10.0, 0.97) or model.get("high_freq") or model.warp != 1:
         return ""
-    bins, rate = model.value("num_mel_bins"), int(model.rate)
+    bins, rate = model.get("num_mel_bins"), int(model.rate)
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}
-    if model.kind == "fbank" and model.value("use_log_fbank") and not model.value("use_energy"):
+    if model.kind == "fbank" and model.get("use_log_fbank") and not model.get("use_energy"):
         return f"python_speech_features.logfbank(samples, {_format_arguments(arguments)})"
-    if model.kind != "mfcc" or model.value("cepstral_lifter") != 22 or model.dct != "kaldi":
+    if model.kind != "mfcc" or model.get("cepstral_lifter") != 22 or model.dct != "kaldi":
         return ""
-    arguments |= {"numcep": model.value("num_ceps"), "appendEnergy": model.value("use_energy")}
+    arguments |= {"numcep": model.get("num_ceps"), "appendEnergy": model.get("use_energy")}
     return f"python_speech_features.mfcc(samples, {_format_arguments(arguments)})"

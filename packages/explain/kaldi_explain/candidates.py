@@ -37,23 +37,26 @@ class Sheet:
     step: float = 0.0
 
     def reverse_columns(self) -> Sheet:
-        """Return the array with its columns in reverse order."""
+        """Return this sheet with the columns of the array in reverse order."""
         words = [*self.words, "the columns in reverse order"]
         return replace(self, words=words, values=self.values[:, ::-1], columns=self.columns[::-1])
 
     @property
-    def own(self) -> Doubles:
-        """The columns of features, without copies of neighboring frames and deltas."""
+    def feature_values(self) -> Doubles:
+        """The columns (frames, columns) that are features, without copies of neighboring frames and deltas."""
         return self.values[:, self.arrangement.columns]
 
     @property
-    def own_columns(self) -> Mask:
-        """Mask of the columns in :attr:`own` that depend on the audio."""
+    def feature_columns(self) -> Mask:
+        """Mask of the columns in :attr:`feature_values` that depend on the audio."""
         return self.columns[self.arrangement.columns]
 
 
 def find_floored_cells(values: Doubles) -> Mask:
-    """Return the mask of cells at a floor: the smallest value of a column twice, or of the whole array three times."""
+    """Return the mask of cells at a floor: smallest values of a column or of the array (frames, columns).
+
+    At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
+    """
     lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
     floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)
     return floored | lowest if lowest.sum() >= 3 else floored
@@ -76,7 +79,7 @@ class Candidate(FeatureModel):
     order: tuple[int, ...] | None = None
 
     def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return this candidate with other options or attributes."""
+        """Return this candidate with other options or attributes. A new ``source`` also changes the rate."""
         rate = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate})
 
@@ -85,7 +88,7 @@ class Candidate(FeatureModel):
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
     def remove_levels(self) -> Candidate:
-        """Return this candidate without a scale of the samples, a floor and an added number."""
+        """Return this candidate without a scale of the samples, a floor, an added number and a limited range."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
@@ -99,15 +102,14 @@ class Candidate(FeatureModel):
         """Index of the first sample in the frame of the first row."""
         return self.first + self.offset + self.start * self.shift
 
-    def place(self, center: float) -> Candidate:
+    def move_to(self, center: float) -> Candidate:
         """Return this candidate with the frame whose middle is nearest to the sample ``center`` as the first row."""
         return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
 
     def reorder(self, features: Doubles) -> Doubles:
-        """Return the columns of features in the candidate's order.
+        """Return the columns of features (frames, columns) that :attr:`order` names, in this order.
 
-        Raises:
-            FeatureError: the features do not have all these columns, because an option has changed their number.
+        Raise :class:`FeatureError` if a column is missing, because an option has changed the number of columns.
         """
         if self.order is None:
             return features
@@ -118,7 +120,7 @@ class Candidate(FeatureModel):
     def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise that is as large as the last bit of 16-bit samples."""
         power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
-        return self.reorder(self.finish(power, power[:, 0]))
+        return self.reorder(self.finish_features(power, power[:, 0]))
 
     def list_framings(self) -> list[Candidate]:
         """Return this candidate with each convention for the edges of the audio (``snip_edges`` and ``padding``).
@@ -126,26 +128,26 @@ class Candidate(FeatureModel):
         The first row becomes the last frame that does not begin after :attr:`first_sample`.
         """
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
-        framed = []
+        framings = []
         for changes in [*conventions, *({"padding": padding} for padding in list_values("padding"))]:
             other = self.change(changes | {"offset": 0})
-            later = (self.first_sample - other.first_sample) // self.shift
-            framed.append(other.change({"start": other.start + later}))
-        return framed
+            frame_count = (self.first_sample - other.first_sample) // self.shift
+            framings.append(other.change({"start": other.start + frame_count}))
+        return framings
 
     def list_same_framings(self) -> list[Candidate]:
-        """Return the framings that give the same frames, except at the edges of the audio."""
+        """Return the candidates of :meth:`list_framings` with the same frames, except at the edges of the audio."""
         return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
-    def list_other_framings(self) -> Iterator[Changes]:
+    def list_framing_changes(self) -> Iterator[Changes]:
         """Yield changes that move all frames: by one frame, or to a convention for the edges that shifts the frames.
 
         Each convention is yielded with the last frame before the candidate's first row, and with the next frame.
         """
-        yield from ({"start": self.start + frames} for frames in (-1, 1))
+        yield from ({"start": self.start + step} for step in (-1, 1))
         seen = {self.first_sample % self.shift}
         for framed in self.list_framings():
             if framed.first_sample % framed.shift not in seen:
                 seen.add(framed.first_sample % framed.shift)
-                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.value("snip_edges")}
-                yield from (edges | {"offset": 0, "start": framed.start + frames} for frames in (0, 1))
+                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
+                yield from (edges | {"offset": 0, "start": framed.start + step} for step in (0, 1))

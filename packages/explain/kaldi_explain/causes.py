@@ -58,17 +58,17 @@ class WrongResult:
 
     @property
     def requested(self) -> FeatureModel | None:
-        """The feature that the options ask for. None if explain does not know the program."""
+        """The feature that the options ask for. None if explain does not know the program or the kind of input."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
-        known = {option.name for option in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
-        options = {name: value for name, value in self.options.items() if name in known}
+        option_names = {option.name for option in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
+        options = {name: value for name, value in self.options.items() if name in option_names}
         plain = FeatureModel(kind, self.options["sample_frequency"], warp=self.options.get("vtln_warp", 1.0))
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of features and a result, and a description of missing and additional frames.
+        """Return the common frames of features and of the result, and a description of missing and additional frames.
 
         Arrays with equal numbers of frames, and arrays that cannot be compared, are returned whole with "".
         """
@@ -76,20 +76,23 @@ class WrongResult:
         is_comparable = result.ndim == 2 and features.shape[1:] == result.shape[1:] and features.size > 0
         if not is_comparable or len(result) == len(features):
             return features, result, ""
-        more = len(result) - len(features)
+        extra_count = len(result) - len(features)
         shift = 0
         if min(len(features), len(result)) >= THRESHOLDS.few_frames:
-            shift = fits.find_best_shift(features.astype(np.float64), result, distance=min(THRESHOLDS.shift, abs(more)))
-        words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": more + shift}))
-        return *fits.overlap(features, result, shift), words and f"{words}: {len(result)}, not {len(features)}"
+            distance = min(THRESHOLDS.shift, abs(extra_count))
+            shift = fits.find_best_shift(features.astype(np.float64), result, distance=distance)
+        words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": extra_count + shift}))
+        return *fits.select_common_frames(
+            features, result, shift
+        ), words and f"{words}: {len(result)}, not {len(features)}"
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of a result. Return "" for the right shape or only a wrong number of frames."""
+        """Describe a wrong shape of the result. Return "" for the right shape, or a wrong number of frames alone."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
-        turned = ", as if transposed" if shape == expected[::-1] else ""
+        hint = ", as if transposed" if shape == expected[::-1] else ""
         is_right = shape == expected or (is_same_width and self.requested is not None)
-        return "" if is_right else f"the shape is {shape}, not {expected}{turned}"
+        return "" if is_right else f"the shape is {shape}, not {expected}{hint}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
         """Return True if the features of a model are close to the result. See :meth:`is_close` for the arguments."""
@@ -100,12 +103,12 @@ class WrongResult:
         """Return True if a ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
-        error = self.errors(features, result)
+        error = self.measure_errors(features, result)
         return bool((error <= self.tolerance).mean() >= share and error.max() <= outliers * self.tolerance)
 
     @staticmethod
-    def errors(features: Array, result: Array) -> Array:
-        """Return the errors of a result, relative to features above 1. The error of NaN and infinity is infinite."""
+    def measure_errors(features: Array, result: Array) -> Array:
+        """Return absolute errors of a result, divided by features larger than 1. The error of NaN is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -113,12 +116,12 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the step from a model to the result, such as an offset. Return None if there is no simple step."""
-        first, second, _ = self.align(self.compute(model).astype(np.float64))
-        if first.shape != second.shape or len(first) < THRESHOLDS.few_frames:
+        """Describe the simple step from a model's features to the result ("" for equal features), or return None."""
+        features, result, _ = self.align(self.compute(model).astype(np.float64))
+        if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
-        fit = fits.find_simplest(first, second, self.tolerance)
-        limit = self.tolerance * max(1.0, float(np.abs(second).max()) / 100)
+        fit = fits.find_simplest_map(features, result, self.tolerance)
+        limit = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
         return None if fit.words >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
     def compute(self, model: FeatureModel) -> Array:
@@ -159,7 +162,7 @@ class Cause:
         return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, difference: WrongResult) -> bool:
-        """Return True if the cause explains another vector as well."""
+        """Return True if the changes and the step of this cause also explain another wrong result."""
         requested = difference.requested
         if requested is None or (not self.changes and not self.steps):
             return False
@@ -172,9 +175,8 @@ class Cause:
 def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
-    Frames are compared first. Then the known causes, options that are ignored, and finally
-    :func:`kaldi_explain.explain` are tried, the latter for a limited number of vectors. An error in finding a cause
-    leaves a vector without an explanation.
+    Frames are compared first. Then the known causes, ignored options and, for a limited number of vectors,
+    :func:`kaldi_explain.explain` are tried. An error in finding a cause leaves a vector without an explanation.
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -190,7 +192,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
             )
             if cause is None and searches < THRESHOLDS.searches and fruitless[program] < THRESHOLDS.fruitless_searches:
                 searches += 1
-                cause = _search(difference)
+                cause = _search_cause(difference)
                 fruitless[program] += cause is None
         if cause is None:
             unexplained.append(difference)
@@ -202,16 +204,17 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
             if cause := _find_known_cause(difference, known.values()):
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
-        _add_frames(known, differences)
+        _add_frame_causes(known, differences)
         _merge_causes(known, {difference.id: difference for difference in differences})
     named = [cause for cause in known.values() if cause.name]
     return sorted([*named, *_group_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
 def _find_right_values(difference: WrongResult) -> Cause | None:
-    """Return a cause if all common frames have the right values: rounding errors, or a cause that is not reported.
+    """Return a cause if all common frames have the right values, or else None.
 
-    The latter has no name, because a wrong number of frames is reported already.
+    The cause is rounding errors if the number of frames is right. Otherwise, the cause has no name and is not reported,
+    because :func:`_add_frame_causes` reports the wrong number of frames.
     """
     requested = difference.requested
     if requested is None or not difference.is_explained_by(requested):
@@ -230,7 +233,7 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
     Kaldi always has a cause, which names the object and its format.
     """
     shape, requested, options = difference.describe_shape(), difference.requested, difference.options
-    if cause := _find_not_finite(difference):
+    if cause := _find_nonfinite_values(difference):
         return cause
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
@@ -242,14 +245,14 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
         return Cause(ROUNDING)
     cause = (
-        _find_ignored(difference, requested)
-        or _find_rearranged(difference)
-        or _find_other_samples(difference, requested)
+        _find_ignored_options(difference, requested)
+        or _find_wrong_order(difference)
+        or _find_sample_mistake(difference, requested)
     )
-    return cause or ((_find_other_count(difference, requested) or Cause(shape)) if shape else None)
+    return cause or ((_find_wrong_count(difference, requested) or Cause(shape)) if shape else None)
 
 
-def _find_not_finite(difference: WrongResult) -> Cause | None:
+def _find_nonfinite_values(difference: WrongResult) -> Cause | None:
     """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
     for name, is_odd in (("NaN", np.isnan), ("infinity", np.isinf)):
         if (
@@ -257,13 +260,13 @@ def _find_not_finite(difference: WrongResult) -> Cause | None:
             and is_odd(difference.result).any()
             and not is_odd(difference.expected).any()
         ):
-            places = is_odd(difference.result)
-            return Cause(f"{name} in {'all' if places.all() else 'some'} values")
+            mask = is_odd(difference.result)
+            return Cause(f"{name} in {'all' if mask.all() else 'some'} values")
     return None
 
 
-def _find_rearranged(difference: WrongResult) -> Cause | None:
-    """Return the order of columns or frames as the cause: reversed, or a shift of a few frames."""
+def _find_wrong_order(difference: WrongResult) -> Cause | None:
+    """Return a wrong order as the cause, or None: columns or frames in reverse order, or frames a few rows off."""
     expected, result = difference.expected, difference.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -271,16 +274,16 @@ def _find_rearranged(difference: WrongResult) -> Cause | None:
         if difference.is_close(reversed_, result):
             return Cause(f"the {name} in reverse order")
     for shift in range(1, min(THRESHOLDS.shift, len(expected) - THRESHOLDS.few_frames) + 1):
-        for words, first, second in (
+        for words, features, common in (
             ("earlier", expected[shift:], result[:-shift]), ("later", expected[:-shift], result[shift:])
         ):  # fmt: skip
-            if difference.is_close(first, second):
+            if difference.is_close(features, common):
                 return Cause(f"all frames are {shift} frame{'s' * (shift > 1)} {words} than they should be")
     return None
 
 
-def _find_other_samples(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a mistake in reading the samples as the cause."""
+def _find_sample_mistake(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return a mistake in reading the samples as the cause, or None if no usual mistake explains the result."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
             changed = dataclasses.replace(difference, given=change(difference.given))
@@ -289,10 +292,10 @@ def _find_other_samples(difference: WrongResult, requested: FeatureModel) -> Cau
     return None
 
 
-def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return ignored options as the cause: one option, or all options, whose default values explain a result."""
-    reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
-    reset = {name: value for name, value in reset.items() if value != requested.value(name)}
+def _find_ignored_options(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return ignored options, one or all, as the cause if their default values explain a result, or else None."""
+    reset = {name: requested.get_default(name) for name in [*requested.options, "warp"]}
+    reset = {name: value for name, value in reset.items() if value != requested.get(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
         if changes and difference.is_explained_by(requested.change(changes)):
             changes = _reduce_changes(difference, requested, changes)
@@ -300,19 +303,16 @@ def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | N
     return None
 
 
-def _find_other_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return a wrong number of cepstra or mel bins as the cause if it explains a result."""
-    name = next((count for count in COUNTS if requested.default(count) is not None), None)
+def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return a wrong number of cepstra or mel bins as the cause if it explains a result, or else None."""
+    name = next((count for count in COUNTS if requested.get_default(count) is not None), None)
     changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
     is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
     return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
 
 
-def _search(difference: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds.
-
-    Return None if a result is not explained, or has too few frames for an explanation with steps.
-    """
+def _search_cause(difference: WrongResult) -> Cause | None:
+    """Return the cause that :func:`kaldi_explain.explain` finds, or None if it finds none or frames are too few."""
     result, requested, audio = difference.result, difference.requested, difference.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = difference.align(difference.expected)
@@ -326,26 +326,26 @@ def _search(difference: WrongResult) -> Cause | None:
         )
     except KaldiCompatError:
         return None
-    only_frames = "too many at the" in explanation.left
-    is_explained = explanation.is_exact or only_frames
+    has_extra_frames = "too many at the" in explanation.left
+    is_explained = explanation.is_exact or has_extra_frames
     if not is_explained or (explanation.steps and len(result) < THRESHOLDS.free_frames):
         return None
     if requested is None:
         return Cause(f"{difference.options['program']}: {'; '.join(explanation.steps) or 'equal'}")
-    return _compare(difference, requested, explanation)
+    return _compare_settings(difference, requested, explanation)
 
 
-def _compare(difference: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return the settings that differ between the explained front end and the requested one as the cause.
+def _compare_settings(difference: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
+    """Return the settings in which the explained front end differs from the requested feature as the cause.
 
-    If other settings do not explain the result, the cause also names the steps of the explanation.
+    If these settings alone do not explain the result, the cause also names the steps of the explanation.
     """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
         return Cause(str(explanation).rpartition(":")[0])
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
-    changes = {name: variant.value(name) for name in names if variant.value(name) != requested.value(name)}
+    changes = {name: variant.get(name) for name in names if variant.get(name) != requested.get(name)}
     # Try all paddings. They differ only in frames after Kaldi's last frame, which explain did not compare.
     if "padding" in changes:
         paddings = (changes | {"padding": padding} for padding in list_values("padding"))
@@ -353,10 +353,10 @@ def _compare(difference: WrongResult, requested: FeatureModel, explanation: Expl
         changes = next(padded, changes)
     changes = _reduce_changes(difference, requested, changes)
     model = requested.change(changes)
-    after = "" if difference.is_explained_by(model) else difference.describe_steps_after(model)
-    if after is not None:
-        name = "; ".join(filter(None, (_name_changes(requested, changes), after)))
-        return Cause(name, changes=changes, steps=after) if name else _describe_wrong_values(difference, model)
+    step_after = "" if difference.is_explained_by(model) else difference.describe_steps_after(model)
+    if step_after is not None:
+        name = "; ".join(filter(None, (_name_changes(requested, changes), step_after)))
+        return Cause(name, changes=changes, steps=step_after) if name else _describe_wrong_values(difference, model)
     steps = [step for step in explanation.steps if not FRAMES.search(step)]
     steps = [step for step in steps if step != fits.MEAN or not difference.options["subtract_mean"]]
     name = "; ".join([*filter(None, [_name_changes(requested, changes)]), *steps])
@@ -364,16 +364,16 @@ def _compare(difference: WrongResult, requested: FeatureModel, explanation: Expl
 
 
 def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Cause:
-    """Return the places of errors that exceed rounding errors as the cause."""
+    """Return a cause that names the places where the result differs from a model by more than the tolerance."""
     features, result, _ = difference.align(difference.compute(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
-    places = name_values(difference.errors(features, result) > difference.tolerance)
-    return Cause(f"errors larger than rounding errors in {places}")
+    wrong_values = name_values(difference.measure_errors(features, result) > difference.tolerance)
+    return Cause(f"errors larger than rounding errors in {wrong_values}")
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes that are needed to explain a result, by itself or together with a simple step."""
+    """Return the changes without which a result is not explained, alone or with a simple step after the features."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {other: value for other, value in changes.items() if other != name}
@@ -384,21 +384,21 @@ def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: d
 
 
 def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
-    """Describe changes. An option that has its default instead of the requested value is ignored."""
-    ignored = sorted(name for name, value in changes.items() if value == requested.default(name))
-    settings = FeatureModel(requested.kind).change(changes).settings()
+    """Describe changed options. An option that has its default instead of the requested value is called ignored."""
+    ignored = sorted(name for name, value in changes.items() if value == requested.get_default(name))
+    settings = FeatureModel(requested.kind).change(changes).list_settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
-def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
-    """Add causes for missing and additional frames, which the causes in ``known`` do not explain, to ``known``."""
+def _add_frame_causes(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
+    """Add a cause to ``known`` for missing and additional frames that the causes in ``known`` do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for difference in differences:
         cause, requested = cause_of.get(difference.id), difference.requested
         if requested is None or (cause is not None and cause.changes is None):
             continue
-        right = difference.expected if cause is None else difference.compute(requested.change(cause.changes or {}))
-        if frames := difference.align(right)[2]:
+        features = difference.expected if cause is None else difference.compute(requested.change(cause.changes or {}))
+        if frames := difference.align(features)[2]:
             known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(difference.id)
 
 
@@ -406,14 +406,14 @@ def _merge_causes(known: dict[str, Cause], differences: dict[str, WrongResult]) 
     """Merge a cause in ``known`` into another cause that explains all of its vectors.
 
     The other cause may change additional options only if they are levels, such as a floor, which loud audio does not
-    show.
+    show. ``differences`` maps names of vectors to their wrong results.
     """
-    for less, more in itertools.permutations([*known.values()], 2):
-        if not less.changes or not more.changes or not {less.name, more.name} <= known.keys():
+    for cause, other in itertools.permutations([*known.values()], 2):
+        if not cause.changes or not other.changes or not {cause.name, other.name} <= known.keys():
             continue
-        adds_only_levels = more.changes.keys() - less.changes.keys() <= LEVELS
-        if adds_only_levels and all(more.explains(differences[vector]) for vector in less.vectors):
-            more.vectors.extend(known.pop(less.name).vectors)
+        adds_only_levels = other.changes.keys() - cause.changes.keys() <= LEVELS
+        if adds_only_levels and all(other.explains(differences[vector]) for vector in cause.vectors):
+            other.vectors.extend(known.pop(cause.name).vectors)
 
 
 def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
@@ -421,7 +421,7 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     while unexplained:
         program = unexplained[0].options["program"]
         alike = [wrong for wrong in unexplained if wrong.options["program"] == program]
-        settings = {wrong.id: wrong.requested.settings() if wrong.requested else [] for wrong in alike}
+        settings = {wrong.id: wrong.requested.list_settings() if wrong.requested else [] for wrong in alike}
         counts = Counter(setting for wrong in alike for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
         group = [wrong for wrong in alike if setting in settings[wrong.id]] or alike
@@ -430,5 +430,5 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
 
 
 def _replace_numbers(words: str) -> str:
-    """Replace numbers, so that descriptions of several vectors are equal."""
+    """Replace each number with "#", so that the descriptions of a cause in several vectors are equal."""
     return re.sub(r"[-+\d.e]*\d", "#", words)

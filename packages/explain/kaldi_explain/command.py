@@ -20,7 +20,10 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without ``kaldi-compat explain``) and return the exit status: 0 for an exact explanation."""
+    """Run ``kaldi-compat explain`` with the arguments ``argv``, by default the arguments of the process.
+
+    Return the exit status: 0 for an exact explanation, 1 for any other, 2 for invalid arguments, 255 for an error.
+    """
     parser = Parser("kaldi-compat explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)
     parser.add_argument("audio", help="a wave file, or other features, to find their relation to the first ones")
@@ -43,11 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _save_plot(explanation: Explanation, path: str) -> None:
-    """Write the plot of an explanation to a file.
-
-    Raises:
-        FeatureError: the plot cannot be drawn or written.
-    """
+    """Write the plot of an explanation to a file, or raise :class:`FeatureError` if it cannot be drawn or written."""
     try:
         axes: Any = explanation.plot()
         axes[0].figure.savefig(path)

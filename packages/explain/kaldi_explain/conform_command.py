@@ -46,7 +46,10 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without ``kaldi-compat conform``) and return the exit status, 0 if all results passed."""
+    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default the arguments of the process.
+
+    Return the exit status: 0 if all results passed, 1 if not, 2 for invalid arguments, and 255 for another error.
+    """
     try:
         arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
         if arguments.json:
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         card = conform_command(arguments.command, level=level, kit=kit, timeout=timeout)
         print(card)
         if arguments.json:
-            _write(arguments.json, card.as_json() + "\n")
+            _write_text(arguments.json, card.as_json() + "\n")
     except SystemExit as end:  # argparse raises this after --help and for a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, ArkError, OSError) as error:
@@ -69,18 +72,14 @@ def _make_parser() -> Parser:
     parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
     parser.add_argument("--json", metavar="FILE", help="also write the scorecard to a file")
-    about = "time for a vector, or for all with {list.json} (default: %(default)g)"
-    parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=about)
+    timeout_help = "time for a vector, or for all with {list.json} (default: %(default)g)"
+    parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=timeout_help)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     return parser
 
 
-def _write(path: str, text: str) -> None:
-    """Write a text file.
-
-    Raises:
-        FeatureError: the file cannot be written.
-    """
+def _write_text(path: str, text: str) -> None:
+    """Write ``text`` to a file, or raise :class:`FeatureError` if the file cannot be written."""
     try:
         Path(path).write_text(text)
     except OSError as error:
@@ -88,6 +87,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _parse_levels(text: str) -> list[int]:
+    """Convert the value of ``--level``, such as "1,2", to a list of levels."""
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
@@ -114,8 +114,8 @@ def conform_command(
         FeatureError: the program cannot be started, or the kit is not found.
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
-    batch = any("{list.json}" in word for word in command)
-    if not batch and not any("{out.npy}" in word for word in command):
+    is_batch = any("{list.json}" in word for word in command)
+    if not is_batch and not any("{out.npy}" in word for word in command):
         raise OptionError(
             "the command has no {out.npy}: write kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
         )
@@ -123,20 +123,23 @@ def conform_command(
         raise OptionError(f"--timeout={timeout:g} is not a positive number: pass a time limit in seconds")
     selected = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
-        if batch:
+        if is_batch:
             return score(_run_once(command, selected, Path(scratch), timeout), explain=True)
         results: list[Result] = []
         for vector in selected:
             if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
-                why = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
-                results += [Result(missing, "failed", why) for missing in selected[len(results) :]]
+                reason = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
+                results += [Result(missing, "failed", reason) for missing in selected[len(results) :]]
                 break
             results += _run_once(command, [vector], Path(scratch), timeout)
         return score(results, explain=True)
 
 
 def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, for one test vector or for all, and return the result of each vector."""
+    """Run a program once for all ``selected`` vectors, and return their results. Without {list.json}, pass one vector.
+
+    Inputs and outputs of the program are files in ``folder``. ``timeout`` is the time limit in seconds.
+    """
     requests: list[dict[str, Any]] = [
         {
             "id": vector.id,
@@ -149,23 +152,26 @@ def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, 
     (folder / "list.json").write_text(json.dumps(requests))
     (folder / "options.json").write_text(json.dumps(selected[0].options))
     names = {"{list.json}": "list.json", "{options.json}": "options.json"}
-    places = {name: str(folder / file) for name, file in names.items()}
-    status, why = _run(command, places | {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}, timeout)
-    batch, results = any("{list.json}" in word for word in command), []
-    wrote_nothing = batch and not status and not any(Path(request["out"]).exists() for request in requests)
+    paths = {placeholder: str(folder / name) for placeholder, name in names.items()}
+    paths |= {"{audio}": requests[0]["audio"], "{out.npy}": requests[0]["out"]}
+    status, reason = _run_program(command, paths, timeout)
+    is_batch, results = any("{list.json}" in word for word in command), []
+    wrote_nothing = is_batch and not status and not any(Path(request["out"]).exists() for request in requests)
     for vector, request in zip(selected, requests, strict=True):
-        is_missing = batch and not Path(request["out"]).exists()
+        is_missing = is_batch and not Path(request["out"]).exists()
         if status == UNSUPPORTED_STATUS or (is_missing and not status):
-            results.append(Result(vector, "not supported", f"the program wrote no file{why}" if wrote_nothing else ""))
-        elif is_missing or (status and not batch):
-            results.append(Result(vector, "failed", why))
+            results.append(
+                Result(vector, "not supported", f"the program wrote no file{reason}" if wrote_nothing else "")
+            )
+        elif is_missing or (status and not is_batch):
+            results.append(Result(vector, "failed", reason))
         else:
-            results.append(_read(vector, Path(request["out"]), why))
+            results.append(_read_result(vector, Path(request["out"]), reason))
     return results
 
 
 def _write_input(vector: Vector, folder: Path) -> Path:
-    """Return the file with a vector's input. Write it if the kit has no such file."""
+    """Return the path of the file with a vector's input. If the kit has no such file, write it in ``folder``."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
@@ -177,23 +183,16 @@ def _write_input(vector: Vector, folder: Path) -> Path:
     return file
 
 
-def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a program. Return its exit status, and a description of its failure.
+def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], timeout: float) -> tuple[int, str]:
+    """Run a program and its arguments, in which paths replace placeholders such as {audio}.
 
-    The status is 1 for a program that exceeds the time limit ``timeout`` in seconds. For the status 0, the description
-    says in parentheses what the program printed, because it may explain a missing file.
-
-    Args:
-        command: the program and its arguments.
-        places: maps the placeholders in the arguments to paths.
-        timeout: time limit in seconds.
-
-    Raises:
-        FeatureError: the program cannot be started.
+    Return the exit status, and a description of the failure. The status is 1 for a program that exceeds the time limit
+    ``timeout`` in seconds. For the status 0, the description quotes the program's output in parentheses, because the
+    output may explain a missing file. Raise :class:`FeatureError` if the program cannot be started.
     """
     words = [*command]
-    for name, path in places.items():
-        words = [word.replace(name, path) for word in words]
+    for placeholder, path in placeholder_paths.items():
+        words = [word.replace(placeholder, path) for word in words]
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -217,25 +216,24 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
 
 
 def find_error(text: str) -> str:
-    """Return the line of a program's standard error that names its error, which may not be the last line.
+    """Return the line of ``text``, a program's standard error, that names its error. It may not be the last line.
 
-    >>> find_error("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
-    'TypeError: no window'
+    A line that ends with a colon is joined to the next line. At most MAX_QUOTED characters are returned.
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    named = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
-    plain = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
-    index = (named or plain or [len(lines) - 1])[-1]
+    named_indices = [index for index, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
+    plain_indices = [index for index, line in enumerate(lines) if not NO_REASON.match(line)]
+    index = (named_indices or plain_indices or [len(lines) - 1])[-1]
     if not lines:
         return ""
-    more = lines[index + 1 : index + 2] if lines[index].endswith(":") else []
-    return escape_controls(" ".join([lines[index], *more]))[:MAX_QUOTED]
+    continuation = lines[index + 1 : index + 2] if lines[index].endswith(":") else []
+    return escape_controls(" ".join([lines[index], *continuation]))[:MAX_QUOTED]
 
 
-def _read(vector: Vector, out: Path, hint: str) -> Result:
-    """Grade the file that a program wrote for a vector. Append ``hint`` to the reason if it is not a NumPy file."""
+def _read_result(vector: Vector, out: Path, hint: str) -> Result:
+    """Grade the file ``out`` of a program for a vector. If it is not a NumPy file, append ``hint`` to the reason."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # A damaged file may raise any error.
-        why = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
-        return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")
+        reason = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
+        return Result(vector, "failed", f"it wrote no NumPy file: {reason}{hint}")

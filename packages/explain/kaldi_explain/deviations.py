@@ -74,15 +74,14 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Return the places where an array differs from features. If most places differ, no reason is searched for."""
+    """Return the places where an array differs from features, without reasons if most frames or columns differ."""
     values, features, compared = comparison.values, comparison.aligned, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
-    columns = wrong.mean(0) > 1 - THRESHOLDS.few_places
-    rows = wrong[:, ~columns].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~columns].sum(1), 1)
-    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or columns.sum() > (1 - THRESHOLDS.few_places) * len(
-        columns
-    ):
+    # Columns that are wrong nearly everywhere must not make all rows wrong.
+    bad = wrong.mean(0) > 1 - THRESHOLDS.few_places
+    rows = wrong[:, ~bad].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~bad].sum(1), 1)
+    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or bad.sum() > (1 - THRESHOLDS.few_places) * len(bad):
         return Deviations([], ["most frames"], compared)
     columns = wrong[~rows].sum(0) > THRESHOLDS.few_places * np.maximum(compared[~rows].sum(0), 1)
     wrong[rows], wrong[:, columns] = False, False
@@ -99,7 +98,7 @@ def find_deviations(comparison: Comparison) -> Deviations:
 def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[list[str], Places, tuple[int, int]]:
     """Return reasons for wrong frames, the frames without a reason, and the numbers of frames missing at both ends.
 
-    ``rows`` are the wrong frames. The mask ``columns`` selects the columns that are compared.
+    ``rows`` are the indices of the wrong frames. The mask ``columns`` (columns,) selects the compared columns.
     """
     if not len(rows):
         return [], rows, (0, 0)
@@ -108,74 +107,74 @@ def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[
     reasons, missing = _name_copies(comparison, rows[is_copy], sources[is_copy])
     right_rows = np.setdiff1d(np.arange(len(comparison.values)), rows)
     means = [part.mean(0) for part in (comparison.values, comparison.values[right_rows], comparison.aligned)]
-    names: dict[str, list[int]] = {}
+    frames_of: dict[str, list[int]] = {}  # Maps reasons to frames.
     for row in rows[~is_copy].tolist():
-        names.setdefault(_name_row(comparison, row, columns, means), []).append(row)
-    unnamed = names.pop("", [])
-    reasons += [
-        f"{describe_spans(np.array(frames) + comparison.first_frame, 'frame')} {name}" for name, frames in names.items()
-    ]
+        frames_of.setdefault(_name_row(comparison, row, columns, means), []).append(row)
+    unnamed, first = frames_of.pop("", []), comparison.first_frame
+    reasons += [f"{describe_spans(np.array(frames) + first, 'frame')} {name}" for name, frames in frames_of.items()]
     return reasons, np.array(unnamed, int), missing
 
 
 def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubles]) -> str:
-    """Describe how a wrong frame came about, such as "masked with 0". Return "" if no simple rule explains the frame.
+    """Describe how the wrong frame ``row`` came about, such as "masked with 0". Return "" without a simple reason.
 
-    Args:
-        comparison: the array and the features.
-        row: the wrong frame.
-        columns: mask of the columns that are compared.
-        means: arrays (columns,) of means with which the frame may have been masked.
+    The mask ``columns`` selects the compared columns. ``means`` are arrays (columns,) with which the frame may have
+    been masked.
     """
-    value, slope, offset = (part[columns] for part in (comparison.values[row], comparison.slope, comparison.offset))
-    if np.ptp(value) <= 2 * comparison.step:
-        return f"masked with {np.median(value):g}"
-    before = float(np.median((value - offset) / np.where(slope == 0, 1, slope)))
-    if (np.abs(slope * before + offset - value) <= comparison.limit).all():
-        return f"masked with {before:.4g} before that"
+    values, slope, offset = (part[columns] for part in (comparison.values[row], comparison.slope, comparison.offset))
+    if np.ptp(values) <= 2 * comparison.step:
+        return f"masked with {np.median(values):g}"
+    # A frame that was masked before the map has one value, which the map converts to a different value in each column.
+    mask_value = float(np.median((values - offset) / np.where(slope == 0, 1, slope)))
+    if (np.abs(slope * mask_value + offset - values) <= comparison.limit).all():
+        return f"masked with {mask_value:.4g} before that"
     # The mean may have been taken over slightly different frames, so it may differ by 1% of a column's deviation.
     error = THRESHOLDS.recognized * comparison.values[:, columns].std(0) + comparison.step
-    if any((np.abs(mean[columns] - value) <= error).all() for mean in means):
+    if any((np.abs(mean[columns] - values) <= error).all() for mean in means):
         return "masked with the mean of each column"
-    return _name_constant(comparison, value - comparison.aligned[row][columns])
+    return _name_constant(comparison, values - comparison.aligned[row][columns])
 
 
 def _name_constant(comparison: Comparison, difference: Doubles) -> str:
-    """Describe a difference that is constant. Return "" for any other difference."""
+    """Describe a difference (n,) of array and features if it is constant, such as "plus 1". Otherwise, return ""."""
     constant = float(np.median(difference))
     is_constant = (np.abs(difference - constant) <= comparison.limit).all()
     return f"{'plus' if constant > 0 else 'minus'} {abs(constant):.4g}" if is_constant else ""
 
 
-def _is_equal(comparison: Comparison, first: Doubles, second: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of the frames (n, columns) that are equal in both arrays."""
-    difference = np.abs(first - second)
-    usual = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
-    return np.asarray((difference.max(-1) <= comparison.limit) & usual)
+def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
+    """Return the mask (n,) of frames (n, columns) that equal ``others``, except that a few values may differ more."""
+    difference = np.abs(frames - others)
+    is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
+    return np.asarray((difference.max(-1) <= comparison.limit) & is_near)
 
 
 def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
     """Return for each wrong frame the index of the nearest equal frame of the features, or -1 if no frame is equal.
 
-    All frames of the features are searched for the first wrong frames, and nearby frames for the remaining ones.
+    For the first wrong frames, all frames of the features are searched. For the remaining wrong frames, only nearby
+    frames are searched. ``rows`` and ``columns`` are the same as for :func:`_explain_rows`.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
     for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):
-        places = rows + comparison.shift + distance
-        unknown = np.flatnonzero((sources < 0) & (places >= 0) & (places < len(features)))
-        equal = _is_equal(comparison, values[rows[unknown]], features[places[unknown]])
-        sources[unknown[equal]] = places[unknown[equal]]
+        neighbors = rows + comparison.shift + distance
+        unknown = np.flatnonzero((sources < 0) & (neighbors >= 0) & (neighbors < len(features)))
+        equal = _mark_equal_frames(comparison, values[rows[unknown]], features[neighbors[unknown]])
+        sources[unknown[equal]] = neighbors[unknown[equal]]
     for index in np.flatnonzero(sources < 0)[: THRESHOLDS.searched_frames].tolist():
-        value = values[rows[index]]
-        same = np.flatnonzero(_is_equal(comparison, value, features) & (np.ptp(value) > 0))
+        frame = values[rows[index]]
+        same = np.flatnonzero(_mark_equal_frames(comparison, frame, features) & (np.ptp(frame) > 0))
         if len(same):
             sources[index] = same[np.abs(same - rows[index] - comparison.shift).argmin()]
     return [int(source) for source in sources]
 
 
 def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple[list[str], tuple[int, int]]:
-    """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends."""
+    """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends.
+
+    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features.
+    """
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()
     for distance, run in _find_runs(rows, sources - comparison.shift):
@@ -184,14 +183,14 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
         if not (is_start or is_end):
             copies += [(row, row + distance) for row in run]
             continue
-        place, later = (run[-1] + 1, distance) if is_start else (run[0], -distance)
+        next_row, inserted = (run[-1] + 1, distance) if is_start else (run[0], -distance)
         missing[1 if is_end else 0] = distance
-        plural = "s" * (abs(later) > 1)
-        change = "left out" if later < 0 else "inserted"
-        names.append(f"{abs(later)} frame{plural} {change} before frame {place + first}")
+        plural = "s" * (abs(inserted) > 1)
+        change = "left out" if inserted < 0 else "inserted"
+        names.append(f"{abs(inserted)} frame{plural} {change} before frame {next_row + first}")
     described = [*_describe_copies([(row + first, source + first) for row, source in copies])]
-    more = len(described) - THRESHOLDS.named
-    names += described[: THRESHOLDS.named] + ([f"{more} more copies of frames"] if more > 0 else [])
+    rest_count = len(described) - THRESHOLDS.named
+    names += described[: THRESHOLDS.named] + ([f"{rest_count} more copies of frames"] if rest_count > 0 else [])
     return names, (missing[0], missing[1])
 
 
@@ -204,49 +203,47 @@ def _find_runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]
 
 
 def _describe_copies(copies: list[tuple[int, int]]) -> Iterator[str]:
-    """Describe copied frames: swapped frames, repetitions of one frame, and copies of several frames."""
+    """Describe pairs of a copied frame and its source: swapped frames, repetitions of one frame, and runs of copies."""
     source_of = dict(copies)
     swapped = {(row, source) for row, source in copies if row < source and source_of.get(source) == row}
     yield from (f"frames {row} and {source} swapped" for row, source in swapped)
-    alone = [(row, source) for row, source in copies if not {(row, source), (source, row)} & swapped]
+    pairs = [(row, source) for row, source in copies if not {(row, source), (source, row)} & swapped]
 
-    def grouped(key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
-        for _, group in itertools.groupby(enumerate(alone), key=lambda item: (key(*item[1]), item[1][0] - item[0])):
+    def group_pairs(key: Callable[[int, int], int]) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield rows and sources of runs of neighboring rows whose pairs have the same ``key(row, source)``."""
+        for _, group in itertools.groupby(enumerate(pairs), key=lambda item: (key(*item[1]), item[1][0] - item[0])):
             rows, sources = zip(*(pair for _, pair in group), strict=True)
             yield list(rows), list(sources)
 
-    repeats = [(rows, sources[0]) for rows, sources in grouped(lambda _, source: source) if len(rows) > 1]
+    repeats = [(rows, sources[0]) for rows, sources in group_pairs(lambda _, source: source) if len(rows) > 1]
     for rows, source in repeats:
         yield f"{describe_spans(np.array(rows), 'frame')} repeat frame {source}"
     repeated = {row for rows, _ in repeats for row in rows}
-    alone = [pair for pair in alone if pair[0] not in repeated]
-    for rows, sources in grouped(lambda row, source: source - row):
-        one = len(rows) == 1
+    pairs = [pair for pair in pairs if pair[0] not in repeated]
+    for rows, sources in group_pairs(lambda row, source: source - row):
+        is_single = len(rows) == 1
         copied, original = (describe_spans(np.array(frames), "frame") for frames in (rows, sources))
-        yield f"{copied} repeat{'s' * one} {original}"
+        yield f"{copied} repeat{'s' * is_single} {original}"
 
 
 def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tuple[list[str], Places]:
-    """Return reasons for wrong columns, and the columns without a reason. The mask ``rows`` selects compared frames."""
-    names: dict[str, list[int]] = {}
+    """Return reasons for wrong ``columns``, and columns without one. Only frames in the mask ``rows`` are compared."""
+    columns_of: dict[str, list[int]] = {}  # Maps reasons to columns.
     values, features = comparison.values[rows], comparison.aligned[rows]
     for column in columns.tolist():
-        names.setdefault(_describe_column(comparison, column, values, features), []).append(column)
-    unnamed = names.pop("", [])
+        columns_of.setdefault(_describe_column(comparison, column, values, features), []).append(column)
+    unnamed = columns_of.pop("", [])
     first = comparison.first_column
-    reasons = [f"{describe_spans(np.array(places) + first, 'column')} {name}" for name, places in names.items()]
+    reasons = [f"{describe_spans(np.array(wrong) + first, 'column')} {name}" for name, wrong in columns_of.items()]
     return reasons, np.array(unnamed, int)
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
-    """Describe how a column of ``values`` differs from ``features``, for example "masked with 0".
-
-    Return "" if no simple rule explains the difference.
-    """
-    value = values[:, column]
-    if np.ptp(value) <= 2 * comparison.step:
-        return f"masked with {np.median(value):g}"
-    same = np.flatnonzero(_is_equal(comparison, value, features.T))
+    """Describe how a column of ``values`` differs from ``features``, such as "masked with 0", or return ""."""
+    column_values = values[:, column]
+    if np.ptp(column_values) <= 2 * comparison.step:
+        return f"masked with {np.median(column_values):g}"
+    same = np.flatnonzero(_mark_equal_frames(comparison, column_values, features.T))
     if len(same):
         return f"repeats column {same[np.abs(same - column).argmin()] + comparison.first_column}"
-    return _name_constant(comparison, value - features[:, column])
+    return _name_constant(comparison, column_values - features[:, column])

@@ -25,11 +25,11 @@ from kaldi_compat.options.base import require
 from kaldi_explain import arrangements, files, fits, settling, work
 from kaldi_explain.answers import Answer, complete
 from kaldi_explain.arrangements import Mask, Storage, name_values
-from kaldi_explain.between_arrays import relate
+from kaldi_explain.between_arrays import find_relation
 from kaldi_explain.calls import describe_library_call
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.models import FeatureModel
-from kaldi_explain.sources import AudioSource, check_audio, count_clipped, split_channels
+from kaldi_explain.sources import AudioSource, check_audio, count_clipped_samples, split_channels
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import compute_energies
 from kaldi_explain.work import Budget
@@ -90,7 +90,7 @@ class Explanation:
 
     @property
     def verdict(self) -> Verdict:
-        """Return "explained", "partly" or "not explained"."""
+        """The result in a word: "explained", "partly" or "not explained"."""
         return "explained" if self.is_exact else "partly" if self.left else "not explained"
 
     @property
@@ -99,12 +99,13 @@ class Explanation:
         return self._describe_cause("")
 
     def _describe_cause(self, description: str) -> str:
-        """Return :attr:`cause`, with a description after the name of the preset."""
+        """Return :attr:`cause`, with ``description`` after the name of the preset. "equal" means no feature or step."""
         preset = f"preset {self.preset}{description}"
         feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
     def _describe_end(self) -> str:
+        """Return the reason why the search ended early."""
         if self.is_slow:
             return f"the search stopped after {THRESHOLDS.seconds:g} s of processor time: try again on an idle machine"
         return "the search stopped at its limit of work, before it had tried all options"
@@ -126,11 +127,11 @@ class Explanation:
             hint = f"; {self.hint}"
         elif not self.preset:
             hint = f"; {NO_AUDIO_HINT}"
-        place = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{place}{hint}{ended}"
+        position = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
+        return f"{answer}{self._describe_guesses()}: largest difference {self.residual:.2g}{position}{hint}{ended}"
 
     def _describe_guesses(self) -> str:
-        """Return a clause that marks the options as certain or as guesses."""
+        """Return a clause that lists certain options and guesses, or "" if the options are certain or unknown."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -205,6 +206,7 @@ def explain(
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
+    >>> from kaldi_explain import explain
     >>> samples = np.random.default_rng(0).integers(-3000, 3000, 32000).astype(np.int16)
     >>> explanation = explain(Fbank(num_mel_bins=40, window_type="hamming", dither=0.0)(samples), samples, 16000)
     >>> print(explanation)
@@ -215,7 +217,7 @@ def explain(
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
-        relation = relate(target, arrangements.check_features(audio)[1], repairs, limit)
+        relation = find_relation(target, arrangements.check_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     is_rate = isinstance(sample_frequency, Real) and MIN_SAMPLE_FREQUENCY <= sample_frequency < np.inf
     advice = f"is not a sampling rate in Hz: pass a number of at least {MIN_SAMPLE_FREQUENCY}"
@@ -227,83 +229,76 @@ def explain(
 def explain_without_presets(
     features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
 ) -> Explanation:
-    """Find the options of the front end that computed features, like :func:`explain`, but without trying presets.
-
-    Args:
-        features: array (frames, columns).
-        audio: samples (T,) or (channels, T).
-        sample_frequency: sampling rate of the audio in Hz.
-        tolerance: largest difference that counts as explained.
-    """
+    """Explain features (frames, dim) by audio (T,) or (channels, T), like :func:`explain`, but do not try presets."""
     repairs, target = arrangements.check_features(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
 
 
 def _describe_preset(name: str) -> str:
-    """Return the feature and the steps of a preset. Steps that need statistics of a model were left out."""
+    """Describe the feature and the steps of a preset. A step with statistics of a model is described as left out."""
     preset = Preset.of(name)
     steps = [f"without {step.kind}" if step.statistics else str(step) for step in preset.steps]
     return "; ".join([dict(describe_rows(preset))["feature"], *steps])
 
 
 def _make_hint(recording: npt.NDArray[Any]) -> str:
-    """Return advice for an array that this recording does not explain."""
-    if count := count_clipped(recording):
+    """Return advice for an array that a recording (channels, T) does not explain."""
+    if count := count_clipped_samples(recording):
         remark = f"the audio has {count} samples at its extremes"
         return f"{remark}; if the features are of unclipped audio, nothing can match"
     return HINT
 
 
-def _refuse(why: str, target: Doubles) -> Explanation:
-    """Return the explanation of an array that is not explained for the reason ``why``."""
-    return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
+def _make_unexplained(reason: str, target: Doubles) -> Explanation:
+    """Return an :class:`Explanation` that states only the reason why the array ``target`` is not explained."""
+    return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
 def _explain_by_audio(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
     presets: Sequence[str],
 ) -> Explanation:  # fmt: skip
-    """Return the explanation of an array by one of the presets, or else by a search."""
-    if why := arrangements.explain_no_features(target):
-        return _refuse(why, target)
+    """Return the explanation of an array by one of the presets, or else by a search.
+
+    ``repairs`` describe repairs of the array ``target`` (frames, columns). The recording (channels, T) has the sampling
+    rate ``rate`` in Hz. ``presets`` are names.
+    """
+    if reason := arrangements.find_reason_against_features(target):
+        return _make_unexplained(reason, target)
     budget, channels = Budget(recording.shape[-1] / rate), split_channels(recording, rate)
-    work.use(budget)
+    work.use_budget(budget)
     with np.errstate(all="ignore"):
         for (orientation, values), source in itertools.product(arrangements.list_orientations(target), channels):
             steps = [*repairs, *orientation]
             if explanation := _explain_by_preset(presets, values, source, steps, _scale_tolerance(values, tolerance)):
                 return explanation
-        return _search(target, repairs, recording, channels, tolerance, budget)
+        return _explain_by_search(target, repairs, recording, channels, tolerance, budget)
 
 
-def _search(
+def _explain_by_search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Search for the features that give an array, and return the explanation, or why no feature resembles the array.
+    """Search for the features that give an array. Return their explanation, or an explanation that nothing was found.
 
-    Args:
-        target: (frames, columns): the array.
-        repairs: descriptions of the repairs of the array, such as swapped bytes.
-        recording: (channels, T): the samples, which the search may also take in wrong ways.
-        channels: sources for the channels of the recording, and for their mean.
-        tolerance: largest difference that counts as explained.
-        budget: limit of the time and of the work.
+    The arguments ``target``, ``repairs``, ``recording`` and ``tolerance`` are the same as for
+    :func:`_explain_by_audio`. ``channels`` are the channels of the recording, and their mean.
     """
     storage = arrangements.find_storage(target)
 
     def get_tolerance(attempt: Attempt) -> float:
+        """Return the largest difference of an explained array. It is larger for resampled audio."""
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled
         return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
     finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
-    best = finder.find()
+    best = finder.find_best_attempt()
     hint = _make_hint(recording)
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
-        why = f"no feature of this audio was found that resembles the array; {hint}"
-        return replace(_refuse(why, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
+        reason = f"no feature of this audio was found that resembles the array; {hint}"
+        return replace(_make_unexplained(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
     attempt, settled = best
     answer = complete(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
@@ -311,7 +306,7 @@ def _search(
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Scale a tolerance to the size and the spread of an array's values."""
+    """Increase a tolerance for values above 100, and reduce it for an array (frames, columns) with a small spread."""
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
@@ -319,7 +314,10 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return an explanation by the first preset whose features equal ``target``, or None if no preset matches."""
+    """Return the explanation by the first preset whose features equal ``target``, or None if no preset matches.
+
+    ``steps`` describe the changes to the array, which the explanation also names.
+    """
     samples = source.samples / np.float32(source.full_scale)  # Presets expect samples from -1 to 1.
     for name in names:
         with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
@@ -336,7 +334,7 @@ def _explain_by_preset(
 
 
 def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Convert an answer to an explanation."""
+    """Convert the answer of a search to an explanation. ``storage`` describes the rounding of the array."""
     settled, places, sheet = answer.settled, answer.places, attempt.search.sheet
     candidate, deviations = settled.candidate, places.deviations
     loudness = candidate.source.loudness.get(candidate.scale, "")
@@ -366,35 +364,34 @@ def _explain_match(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Compare features with the part of an array that they should equal, and return an :class:`Explanation`.
+    """Compare the features ``computed`` with ``target``, the part of an array that they should equal.
 
-    Args:
-        preset, variant, steps: as in :class:`Explanation`.
-        computed, target: (frames, columns): the features, and the part of the array.
-        tolerance: largest difference that counts as explained.
-        step: largest rounding error of the numbers in the array's storage format.
-        compared: mask of the values to compare. None to compare all values.
-        first: first frame and column of the part in the array.
+    Both have the shape (frames, columns). Return an :class:`Explanation` with ``preset``, ``variant`` and ``steps``.
+    ``step`` is the largest rounding error of the array's stored numbers. The mask ``compared`` (frames, columns)
+    selects values, and None selects all. ``first`` are the frame and the column of the array where the part begins.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
     is_exact = bool(compared.any()) and fits.measure_residual(computed[compared], target[compared], step) <= tolerance
-    wrong = difference > tolerance + step
-    exceptions = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
+    is_wrong = difference > tolerance + step
+    exceptions = f"more than {tolerance + step:.2g} in {name_values(is_wrong, *first)}" if is_wrong.any() else ""
     return Explanation(
         preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
-        int(column) + first[1], exceptions if is_exact else _describe_places(wrong, *first), computed=computed,
+        int(column) + first[1], exceptions if is_exact else _describe_places(is_wrong, *first), computed=computed,
         given=target,
     )  # fmt: skip
 
 
 def _describe_places(wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Describe the few values, frames or columns that contain all differences. Return "" if there are many."""
+    """Describe the few values, frames or columns that contain all ``wrong`` values. Return "" if there are many.
+
+    The mask ``wrong`` (frames, columns) begins at ``first_frame`` and ``first_column`` of the array.
+    """
     if 0 < wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(wrong, first_frame, first_column)}"
     for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
-        places = np.flatnonzero(wrong.any(axis))
-        if 0 < len(places) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
-            return f"only in {arrangements.describe_spans(places + first, name)}"
+        indices = np.flatnonzero(wrong.any(axis))
+        if 0 < len(indices) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
+            return f"only in {arrangements.describe_spans(indices + first, name)}"
     return ""

@@ -19,11 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return an array of features unchanged, or read the file that a string or path names.
-
-    Raises:
-        FeatureError, ArkError: the file cannot be read, or is a recording.
-    """
+    """Return features unchanged, or read the file that a string or path names. Raise an error for a recording."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -32,12 +28,10 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(
     audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
 ) -> tuple[npt.ArrayLike, float | None]:
-    """Return samples and their rate in Hz, or other features and ``rate``. A string or path is read as a file.
+    """Return audio samples and their rate in Hz, or features and ``rate``. A string or path is read as a file.
 
-    ``rate`` replaces the rate of a file or of an :class:`io_ark.Wave`, unless it is None.
-
-    Raises:
-        FeatureError, ArkError: the file cannot be read.
+    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. Arrays stay unchanged. Raise
+    FeatureError or ArkError if the file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -51,13 +45,13 @@ def load_audio(
 
 
 def is_features_name(path: str | PathLike[str]) -> bool:
-    """Return True if a name belongs to features, and False if it belongs to a recording."""
+    """Return True if a name has the suffix of a features file, or a colon as in ``feats.ark:KEY``."""
     name = os.fspath(path)
     return name.endswith(SUFFIXES) or ":" in name
 
 
 def read_features(path: str | PathLike[str]) -> Any:
-    """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file.
+    """Return the features (frames, dim) of a NumPy file, a text file, or an entry of an archive or script file.
 
     Raises:
         FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays and none has the name features,
@@ -70,35 +64,27 @@ def read_features(path: str | PathLike[str]) -> Any:
     if name.endswith(".npz"):
         return _load_features_array(name)
     if name.endswith(SUFFIXES):
-        return _read_text(name)
+        return _read_text_file(name)
     file, _, key = name.rpartition(":")
     if not file or key.isdigit():
         return _read_object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists the keys")
-    how = "scp" if file.endswith(".scp") else "ark"
-    for entry, matrix in io_ark.SequentialReader(f"{how}:{file}", kind="matrix", pipes=False):
-        if entry == key:
+    table_type = "scp" if file.endswith(".scp") else "ark"
+    for entry_key, matrix in io_ark.SequentialReader(f"{table_type}:{file}", kind="matrix", pipes=False):
+        if entry_key == key:
             return matrix
     raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists the entries")
 
 
 def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
-    """Return the samples (T,) or (channels, T) of an audio file, and their rate in Hz.
-
-    Raises:
-        FeatureError: the file is a table.
-        ArkError: the file cannot be read.
-    """
+    """Return the samples (T,) or (channels, T) of an audio file and the rate in Hz. Raise FeatureError for a table."""
     wave = _read_object("wave", os.fspath(path), "pass one of the wave files in the table")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
 def _load_features_array(name: str) -> Any:
-    """Return the array ``features`` of a ``.npz`` file, or the only array if the file has just one.
+    """Return the array ``features`` of a ``.npz`` file, as ``kaldi-compat frontend check`` does, or the only array.
 
-    ``kaldi-compat frontend check`` reads files with an array ``features`` as well.
-
-    Raises:
-        FeatureError: the file has several arrays, or none, and no array is named ``features``.
+    Raise :class:`FeatureError` if the file has several arrays, or none, and no array is named ``features``.
     """
     arrays = load_npz(name)
     if "features" in arrays:
@@ -109,11 +95,10 @@ def _load_features_array(name: str) -> Any:
     return next(iter(arrays.values()))
 
 
-def _read_text(name: str) -> Any:
+def _read_text_file(name: str) -> Any:
     """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
 
-    Raises:
-        FeatureError: the file cannot be read, or holds anything but numbers.
+    Raise :class:`FeatureError` if the file cannot be read, or holds anything but numbers.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
@@ -125,7 +110,7 @@ def _read_text(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read the object ``name``. If ``name`` is a whole table, the message of the error ends with ``advice``."""
+    """Read the object at the path ``name``. If the path names a whole table, raise FeatureError with ``advice``."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

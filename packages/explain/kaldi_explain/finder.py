@@ -47,7 +47,7 @@ class Attempt:
     @property
     def cost(self) -> float:
         """Share of the array that is not explained."""
-        return self.search.cost(self.candidate)
+        return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
         """Return the attempt with the best options that the search finds."""
@@ -63,9 +63,9 @@ class Stage:
     seconds: float
 
 
-def _has_more(columns: int) -> bool:
-    """Return True if an array may consist of a usual number of columns and three columns of pitch."""
-    return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
+def _may_include_pitch(column_count: int) -> bool:
+    """Return True if an array's columns may be a usual number of columns and three columns of pitch."""
+    return column_count not in USUAL_COLUMNS and column_count - PASTED[0] in USUAL_COLUMNS
 
 
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
@@ -75,10 +75,10 @@ def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[She
     """
     for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
-            rows, columns = arrangements.find_informative(values)
+            rows, columns = arrangements.find_informative_rows_and_columns(values)
             if rows.sum() >= 2 and columns.any():
-                places = np.flatnonzero(rows)
-                sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
+                informative = np.flatnonzero(rows)
+                sample = values[informative[0] : min(informative[-1] + 1, informative[0] + THRESHOLDS.arrangement_rows)]
                 for arrangement in arrangements.list_arrangements(sample):
                     yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
 
@@ -111,8 +111,8 @@ class Finder:
         self.begun: list[Attempt] = []
         self._likeliest = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
-    def find(self) -> tuple[Attempt, Settled] | None:
-        """Return the attempt that explains most of the array, and its steps. None if the array resembles no feature."""
+    def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
+        """Return the first attempt that explains the array, with its steps, or else the nearest attempt or None."""
         stages = [
             Stage("starts", self._search_starts, 2.0),
             Stage("anywhere", self._search_anywhere, 1.5),
@@ -131,36 +131,36 @@ class Finder:
             self.budget.begin_stage(stage.seconds)
             for attempt in stage.run():
                 self._attempts.append(attempt)
-                if settled := self._explain(attempt, stage.name in ("starts", "anywhere")):
+                if settled := self._explain_array(attempt, stage.name in ("starts", "anywhere")):
                     return attempt, settled
             self._attempts.sort(key=lambda attempt: attempt.cost)
-            stages = self._reorder(stage, stages)
+            stages = self._reorder_stages(stage, stages)
         nearest: list[tuple[Attempt, Settled]] = []
         for attempt in self._attempts[:3]:
             if nearest and self.budget.is_settling_over():
                 break
-            if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle(attempt)):
+            if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle_attempt(attempt)):
                 nearest.append((attempt, settled))
-        return min(nearest, key=lambda pair: (pair[1].unexplained(), pair[0].cost), default=None)
+        return min(nearest, key=lambda pair: (pair[1].measure_unexplained(), pair[0].cost), default=None)
 
-    def _reorder(self, last: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the stages after the stage ``last``, the likeliest first.
+    def _reorder_stages(self, last: Stage, stages: list[Stage]) -> list[Stage]:
+        """Return the ``stages`` that remain after the stage ``last``, the likeliest first.
 
         If neither features nor energies of the audio fit the array, only "mistakes" and "deltas" are returned.
         """
-        first: tuple[str, ...] = ()
+        urgent: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
-            if _has_more(self.begun[0].search.sheet.values.shape[1]):
-                first = ("parts",)
+            if _may_include_pitch(self.begun[0].search.sheet.values.shape[1]):
+                urgent = ("parts",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio and self._has_shift_of_other_rate():
-                first = ("mistakes",)
+                urgent = ("mistakes",)
             elif self._get_lowest_cost() > THRESHOLDS.other_audio:
-                first = ("deltas", "anywhere", "clipping", "mistakes")
+                urgent = ("deltas", "anywhere", "clipping", "mistakes")
         elif last.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
             stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
         if self._likeliest < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
             stages = [stage for stage in stages if stage.name in ("mistakes", "deltas")]
-        return sorted(stages, key=lambda stage: first.index(stage.name) if stage.name in first else len(first))
+        return sorted(stages, key=lambda stage: urgent.index(stage.name) if stage.name in urgent else len(urgent))
 
     def _get_lowest_cost(self) -> float:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
@@ -171,63 +171,60 @@ class Finder:
         shift = start.candidate.shift * start.search.sheet.arrangement.stride
         return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
-    def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the steps that turn an attempt's features into the array, or None if it does not explain the array.
+    def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
+        """Return the attempt with the steps from its features to the array, or None if it does not explain the array.
 
         If ``is_start``, the attempt is settled only if it equals the array, because later stages may improve it.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
-        spread = max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
-        near = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
-        if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
+        spread = max(float(np.median(sheet.feature_values[sheet.rows].std(0))), 1e-30)
+        max_cost = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
+        if attempt.cost > max_cost and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
             return self._explain_by_dithering(attempt) if is_alike else None
-        settled = self._settle(attempt)
-        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _has_more(columns)
+        settled = self._settle_attempt(attempt)
+        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _may_include_pitch(columns)
         if not settled or not is_whole:  # A later stage may explain the columns that this attempt leaves out.
             return None
         is_certain = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the steps from an attempt with Kaldi's dithering to the array, or None without an explanation."""
+        """Return the attempt with Kaldi's dithering and the steps to the array, or None if this does not explain it."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = fit_map(dithered, sheet, tolerance) if dithered.is_kaldis else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
-    def _settle(self, attempt: Attempt) -> Settled | None:
-        """Return the candidate of an attempt with all steps from its features to the array, or None."""
+    def _settle_attempt(self, attempt: Attempt) -> Settled | None:
+        """Return an attempt's candidate with all steps from its features to the array, or None if nothing fits."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
-            candidates = self.budget.limit(_list_whole_or_part(attempt))
+            candidates = self.budget.limit(_list_usual_framings(attempt))
             settled = [result for result in map(settling.settle, candidates) if result]
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
     # The following methods begin a search, and run the stages, which yield attempts.
 
-    def _begin(
+    def _begin_searches(
         self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
         certain: float = THRESHOLDS.certain,
     ) -> list[Attempt]:  # fmt: skip
-        """Return the attempts with which searches begin in audio, the best first.
+        """Return the attempts with which ``searches`` for the array's features begin in ``sources``, the best first.
 
-        Args:
-            searches: searches for the features of the array.
-            sources: audio in which the searches begin.
-            max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
-            certain: score of the whole audio above which parts are not considered.
+        ``max_sources`` is the number of the likeliest sources, which are searched as a whole. 0 selects all sources and
+        their parts. Parts are not considered if the score of a whole source is above ``certain``.
         """
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
             if not search.pattern or source.length < source.rate / 40 or self.budget.is_stage_over():
                 continue
             stride = search.sheet.arrangement.stride
-            timings = search.pattern.timings(source, stride, parts=not max_sources, certain=certain)
+            timings = search.pattern.list_timings(source, stride, parts=not max_sources, certain=certain)
             if timings:
                 best = max(timings, key=lambda timing: timing.score)
                 is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
@@ -239,7 +236,7 @@ class Finder:
         attempts: list[Attempt] = []
         for _, score, search, source, timings in assumed[: max_sources or None]:
             if not max_sources or -score > THRESHOLDS.likely:
-                starts = search.starts(source, timings[:1] if max_sources else timings)
+                starts = search.list_starts(source, timings[:1] if max_sources else timings)
                 attempts += [Attempt(search, start) for start in starts]
             is_explained = any(attempt.cost < THRESHOLDS.explained for attempt in attempts)
             if self.budget.is_stage_over() or (is_explained and not search.sheet.arrangement.words):
@@ -254,13 +251,13 @@ class Finder:
 
     def _search_starts(self) -> Iterator[Attempt]:
         """Yield the two best attempts with which the search begins."""
-        self.begun = self._begin(self._searches, self._sources)
+        self.begun = self._begin_searches(self._searches, self._sources)
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
         """Yield attempts with reversed columns or parts of the audio.
 
-        They are tried only if energies of the audio fit the array and no feature does.
+        Such attempts are made only if energies of the audio fit the array and no feature does.
         """
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
@@ -269,7 +266,7 @@ class Finder:
         )  # fmt: skip
         for score, searches, certain in trials:
             if self._likeliest > score and self._get_lowest_cost() >= THRESHOLDS.unlike:
-                begun = self._begin(searches, self._sources, certain=certain)
+                begun = self._begin_searches(searches, self._sources, certain=certain)
                 self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
                 yield from self.begun[:2]
 
@@ -288,7 +285,7 @@ class Finder:
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
                 shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
-                yield Attempt(search, search.best(attempt.candidate.change({"start": about + n}) for n in shifts))
+                yield Attempt(search, search.find_best(attempt.candidate.change({"start": about + n}) for n in shifts))
 
     def _refine_numbers(self) -> Iterator[Attempt]:
         """Yield attempts with refined numeric options, and with another first sample in case the audio was cut."""
@@ -303,15 +300,16 @@ class Finder:
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain if lowest > THRESHOLDS.close else ():
-            columns = sheet.values.shape[1]
-            parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
+            column_count = sheet.values.shape[1]
+            parts = [slice(0, column_count - count) for count in PASTED]
+            parts += [slice(count, column_count) for count in PASTED[:2]]
             parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
-            for part in parts if columns >= 8 else ():
-                inside = np.isin(np.arange(columns), np.arange(columns)[part]) & sheet.columns
-                if self.budget.is_stage_over() or not inside.any():
+            for part in parts if column_count >= 8 else ():
+                is_inside = np.isin(np.arange(column_count), np.arange(column_count)[part]) & sheet.columns
+                if self.budget.is_stage_over() or not is_inside.any():
                     break
-                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=inside)
-                attempts += self._begin([Search(narrow, self.budget, self._unit)], self._sources)[:1]
+                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=is_inside)
+                attempts += self._begin_searches([Search(narrow, self.budget, self._unit)], self._sources)[:1]
                 if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest:
                     break
         attempts.sort(key=lambda attempt: attempt.cost)
@@ -326,11 +324,11 @@ class Finder:
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
             search, tolerance = Search(sheet, self.budget, self._unit, by_differences=True), self._tolerance(attempt)
-            is_better = search.cost(attempt.candidate) <= THRESHOLDS.unlike * attempt.cost
+            is_better = search.get_cost(attempt.candidate) <= THRESHOLDS.unlike * attempt.cost
             if not is_better and attempt.cost < THRESHOLDS.unlike:
                 return
             candidate = search.improve(attempt.candidate)
-            if search.cost(candidate) > THRESHOLDS.sliding:
+            if search.get_cost(candidate) > THRESHOLDS.sliding:
                 return
             try:
                 features = sheet.arrangement.apply(compute_features(candidate))
@@ -355,17 +353,17 @@ class Finder:
         plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
         begun = list[Attempt]()
         for order in (1, 2):
-            searches = [self._search_deltas(sheet, order, 2) for sheet in plain]
-            begun = sorted([*begun, *self._begin(searches, self._sources)], key=lambda attempt: attempt.cost)
+            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain]
+            begun = sorted([*begun, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from begun[:1]
         for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
             variations = itertools.product((1, 2), (2, 1, 3, 4))
-            searches = [self._search_deltas(attempt.search.sheet, order, window) for order, window in variations]
-            search = min(searches, key=lambda search: search.cost(attempt.candidate))
+            searches = [self._make_delta_search(attempt.search.sheet, order, window) for order, window in variations]
+            search = min(searches, key=lambda search: search.get_cost(attempt.candidate))
             yield Attempt(search, attempt.candidate).improve()
 
-    def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
-        """Return the search for features whose deltas of an order and a window give an array."""
+    def _make_delta_search(self, sheet: Sheet, order: int, window: int) -> Search:
+        """Return the search for features whose deltas of ``order`` from ``window`` frames on each side give a sheet."""
         arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
@@ -374,8 +372,8 @@ class Finder:
         for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
-            best = attempt.search.best((candidate, *clipped))
-            if is_better := attempt.search.cost(best) < THRESHOLDS.better * attempt.cost:
+            best = attempt.search.find_best((candidate, *clipped))
+            if is_better := attempt.search.get_cost(best) < THRESHOLDS.better * attempt.cost:
                 yield Attempt(attempt.search, best)
             yield from self._search_limited(attempt.cost)
             if is_better:
@@ -384,16 +382,15 @@ class Finder:
     def _search_limited(self, lowest: float) -> Iterator[Attempt]:
         """Yield an attempt with audio that was clipped at a level below its peak, if clipping explains clearly more.
 
-        Args:
-            lowest: the lowest cost without clipping.
+        The new cost is compared with ``lowest``, the lowest cost without clipping.
         """
-        begun = [
+        short_attempts = [
             attempt
             for attempt in self.begun[: THRESHOLDS.descents]
             if attempt.candidate.source.length < THRESHOLDS.clipped_seconds * attempt.candidate.source.rate
         ]
         trials = list[tuple[float, float, Search, Candidate]]()
-        for attempt in begun:
+        for attempt in short_attempts:
             candidate = attempt.candidate.remove_noise()
             for level in np.quantile(np.abs(candidate.source.samples), 1 - np.array(CLIPPED_SHARES)).tolist():
                 cost = _measure_clipped(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
@@ -404,8 +401,8 @@ class Finder:
         level = _refine_level(search, plain, level, math.log(1.7), 11)
         limited = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
-        again = [attempt.candidate.remove_noise() for attempt in self._begin([search], [limited])[:1]]
-        best = search.best((plain.change({"source": limited}), *again))
+        again = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [limited])[:1]]
+        best = search.find_best((plain.change({"source": limited}), *again))
         best = Attempt(search, best).improve().candidate.remove_noise()
         level = _refine_level(search, best.change({"source": plain.source}), level, 0.05, 20)
         yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
@@ -421,25 +418,25 @@ class Finder:
         for search, attempt in best_of.items():
             candidate, limit = attempt.candidate.remove_noise(), THRESHOLDS.other_rate
             if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
-                starts_at_same_rate = _start_at(search, candidate, candidate.source)
-                limit = min([limit, *map(search.cost, starts_at_same_rate)])
-            begun = [_start_at(search, candidate, other) for other in candidate.source.at_other_rates]
-            begun = [starts for starts in begun if starts and search.cost(starts[0]) < limit]
-            for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
+                starts_at_same_rate = _list_starts_at_rate(search, candidate, candidate.source)
+                limit = min([limit, *map(search.get_cost, starts_at_same_rate)])
+            begun = [_list_starts_at_rate(search, candidate, other) for other in candidate.source.at_other_rates]
+            begun = [starts for starts in begun if starts and search.get_cost(starts[0]) < limit]
+            for starts in sorted(begun, key=lambda starts: search.get_cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
                 # An attempt with few wrong options probably has the right rate, so it needs to gain only a fifth.
-                is_likely = is_certain and search.cost(best) < THRESHOLDS.close
-                largest = attempt.cost * (THRESHOLDS.better if is_likely else share)
-                if search.cost(best) > largest or self.budget.is_stage_over():
+                is_likely = is_certain and search.get_cost(best) < THRESHOLDS.close
+                max_cost = attempt.cost * (THRESHOLDS.better if is_likely else share)
+                if search.get_cost(best) > max_cost or self.budget.is_stage_over():
                     break
                 sources = list_resamplings(candidate.source, int(best.rate))
                 # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
-                if search.cost(best) > THRESHOLDS.near:
-                    nearest = search.best(best.change({"source": source}) for source in sources).source
+                if search.get_cost(best) > THRESHOLDS.near:
+                    nearest = search.find_best(best.change({"source": source}) for source in sources).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
-                    best = search.best((best, resampled[0]))
+                    best = search.find_best((best, resampled[0]))
                 improved = search.improve(best)
-                resampled = sorted((improved.change({"source": source}) for source in sources), key=search.cost)
+                resampled = sorted((improved.change({"source": source}) for source in sources), key=search.get_cost)
                 for likeliest in resampled[:2]:
                     yield Attempt(search, likeliest)
                     yield Attempt(search, likeliest).improve()
@@ -447,23 +444,29 @@ class Finder:
     def _search_mistaken(self) -> Iterator[Attempt]:
         """Yield attempts with mistaken audio: a wrong sampling rate or speed, swapped bytes, or lost samples."""
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
-        for start in self._begin(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
+        for start in self._begin_searches(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
                 yield attempt
                 yield Attempt(start.search, start.search.refine(attempt.candidate)).improve()
 
 
-def _start_at(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
-    """Return the starts of a search in a candidate's audio at another rate, with the frames at the same times."""
+def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
+    """Return the candidates with which a search begins in ``source``, the audio of a candidate at another rate.
+
+    The frames are at the same times as the candidate's frames.
+    """
     ratio = source.rate / candidate.rate
     rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
-    return search.starts(source, [Timing(rows, center, 1.0, True)])
+    return search.list_starts(source, [Timing(rows, center, 1.0, True)])
 
 
-def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield the candidate with a usual first sample, or else candidates for the part of the audio that fits."""
+def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
+    """Yield the candidate of an attempt with a usual framing that has the same first sample.
+
+    If no usual framing has it, yield candidates for the part of the audio that begins with it.
+    """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:
         yield candidate
@@ -473,8 +476,8 @@ def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
         return
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
         framed = candidate.change(changes | {"offset": 0, "start": 0})
-        first, frames = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
-        length = (frames - 1) * framed.shift + framed.size + 2 * framed.first
+        first, frame_count = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
+        length = (frame_count - 1) * framed.shift + framed.size + 2 * framed.first
         if first >= 0 and length > 0:
             yield framed.change({"source": cut_part(candidate.source, first, length)})
 
@@ -482,7 +485,7 @@ def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
 def _measure_clipped(search: Search, candidate: Candidate, level: float) -> float:
     """Return the cost of a candidate whose audio is clipped to a level. The clipped audio is not kept."""
     source = limit_source(candidate.source, level)
-    cost = search.cost(candidate.change({"source": source}))
+    cost = search.get_cost(candidate.change({"source": source}))
     search.release(source)
     return cost
 
@@ -492,16 +495,12 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
 
     A whole number of 16-bit steps is preferred, because audio is usually clipped after it was converted to integers.
 
-    Args:
-        search: search that computes the costs.
-        candidate: the features of unclipped audio.
-        level: the level to begin with.
-        reach: largest difference between the logarithms of ``level`` and of the result.
-        steps: number of reductions of the interval, each to 62%.
+    ``candidate`` has unclipped audio, and the search begins at ``level``. ``reach`` is the largest difference between
+    the logarithms of ``level`` and of the result, and ``steps`` the number of reductions of the interval, each to 62%.
     """
 
-    def measure(place: float) -> tuple[float, float]:
-        return _measure_clipped(search, candidate, math.exp(place)), place
+    def measure(log_level: float) -> tuple[float, float]:
+        return _measure_clipped(search, candidate, math.exp(log_level)), log_level
 
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
     left, right = measure(high - ratio * (high - low)), measure(low + ratio * (high - low))
@@ -512,7 +511,7 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
         else:
             low, left = left[1], right
             right = measure(low + ratio * (high - low))
-    cost, place = min(left, right)
-    step = candidate.source.full_scale / 32768
-    whole = max(round(math.exp(place) / step), 1) * step
-    return whole if _measure_clipped(search, candidate, whole) <= max(cost, THRESHOLDS.explained) else math.exp(place)
+    cost, log_best = min(left, right)
+    step, best = candidate.source.full_scale / 32768, math.exp(log_best)
+    rounded = max(round(best / step), 1) * step
+    return rounded if _measure_clipped(search, candidate, rounded) <= max(cost, THRESHOLDS.explained) else best

@@ -65,12 +65,12 @@ def select_all_cells(array: Doubles) -> Cells:
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
     """Return the 99.9th percentile of the differences of two arrays, or 1/30 of the largest difference if it is larger.
 
-    Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
+    A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
-    place = round(0.999 * (len(difference) - 1))
-    return float(max(np.partition(difference, place)[place], difference.max() / THRESHOLDS.outlier))
+    index = round(0.999 * (len(difference) - 1))
+    return float(max(np.partition(difference, index)[index], difference.max() / THRESHOLDS.outlier))
 
 
 def measure_distance(features: Doubles, target: Doubles) -> float:
@@ -91,9 +91,10 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
 
 
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
-    """Return the values to which an array may have been clipped. They are infinite where the extreme value is rare.
+    """Return the smallest and largest value of an array if it may have been clipped to them.
 
-    In a rounded array, an extreme value of a type of integers is a limit even if it is rare.
+    A rare extreme value is not a limit, and is replaced with an infinite value. In a rounded array, the extreme value
+    of a type of integers is a limit even if it is rare.
     """
     low, high = float(target.min()), float(target.max())
 
@@ -104,9 +105,10 @@ def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, fl
 
 
 def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits that mapped features exceed by more than a tolerance. Return "" if they exceed none.
+    """Describe the limits that mapped features exceed by more than a tolerance, or return "" for no such limit.
 
-    A lower limit is also described by its distance from the maximum if that is 80 dB (``top_db`` of librosa).
+    A lower limit that is 80 dB below the maximum (``top_db`` of librosa) is described as such. ``features`` are the
+    logarithms before the map, and convert the distance to dB.
     """
     (low, high), names = limits, []
     is_below = low - mapped > tolerance
@@ -115,14 +117,14 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
         cells = [int(mapped.argmax()), int(is_below.argmax())]
         logs, values = features.ravel()[cells], mapped.ravel()[cells]
         distance = (values[0] - low) * np.ptp(logs) / (np.ptp(values) or math.nan)
-        is_usual = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
-        names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_usual}")
+        is_80_db = bool(abs(distance - DB_80["span"] * math.log(10) / 10) < THRESHOLDS.floor_error)
+        names.append(f"at least {low:.6g}{', 80 dB below the maximum' * is_80_db}")
     if (mapped - high > tolerance).any():
         names.append(f"at most {high:.6g}")
     return f"clipped to {' and '.join(names)}" if names else ""
 
 
-def find_simplest(
+def find_simplest_map(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
     before: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
@@ -142,7 +144,7 @@ def find_simplest(
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
-    limits, nearly = find_limits(target[cells], is_rounded=step > 0), None
+    limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
     for name, mapped, words in _list_maps(features, target, cells, others, before, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
@@ -150,15 +152,15 @@ def find_simplest(
             "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
             clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (nearly and words >= COLUMN_WORDS):
+        if fit.residual <= tolerance and not (nearly_exact and words >= COLUMN_WORDS):
             return fit
         fits.append(fit)
-        if nearly is None:
+        if nearly_exact is None:
             is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
-            nearly = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
+            nearly_exact = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
     charge(3000 + 0.8 * features.size)
     limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
-    return nearly or next((fit for fit in fits if fit.residual <= limit), fits[0])
+    return nearly_exact or next((fit for fit in fits if fit.residual <= limit), fits[0])
 
 
 def _list_maps(
@@ -168,7 +170,7 @@ def _list_maps(
     """Yield the maps from features to a target array that may explain it, the simplest first.
 
     A map is its description, the mapped features (frames, columns), and its number of words. Straight lines are fitted
-    to the cells whose target is strictly within ``limits``. :func:`find_simplest` describes the other arguments.
+    to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
     """
     yield "", features, 0
     normalized = [*(map_ for sample in (features, *others) for map_ in list_normalizations(features, sample)), *before]
@@ -212,9 +214,9 @@ def _list_maps(
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield features normalized by the means and deviations of ``sample``.
+    """Yield features (frames, columns) normalized by means and deviations, of each column and of all columns.
 
-    ``sample`` is the features themselves (frames, columns), or a longer or shorter part of the same features.
+    ``sample``, from which the means and deviations are taken, is the features, or more or fewer of their frames.
     """
     source = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -230,7 +232,10 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a constant offset. A constant offset of log energies means that the scale of the audio is different."""
+    """Describe a constant offset of log energies, such as "plus 1", and its reason: usually another scale of the audio.
+
+    ``slope`` is the factor from natural logarithms to the numbers of the array.
+    """
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
         if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:
@@ -246,10 +251,8 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
 def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only points ``inside`` are used. Each column needs at least one such point.
-
-    Returns:
-        Slope and offset, numbers or (columns,). The slope is 1 if all ``x`` are equal.
+    Only points ``inside`` are used. Each column needs at least one such point. Return the slope and the offset, numbers
+    or (columns,). The slope is 1 if all ``x`` are equal.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
     x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
@@ -259,25 +262,28 @@ def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None
     return slope, y_mean - slope * x_mean
 
 
-def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
+def select_common_frames(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
     """Return the common frames of both arrays if the first frame of ``target`` is frame ``shift`` of ``features``."""
-    first, second = features[max(shift, 0) :], target[max(-shift, 0) :]
-    count = min(len(first), len(second))
-    return first[:count], second[:count]
+    features, target = features[max(shift, 0) :], target[max(-shift, 0) :]
+    count = min(len(features), len(target))
+    return features[:count], target[:count]
 
 
 def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
-    """Return the shift for :func:`overlap`, in frames, at which arrays agree best, within ``distance`` of ``about``."""
+    """Return the shift in frames, at most ``distance`` from ``about``, at which features and target agree best.
 
-    def cost(shift: int) -> tuple[float, int]:
-        a, b = overlap(features, target, shift)
+    :func:`select_common_frames` defines a shift. Of equally good shifts, the one nearest to ``about`` is returned.
+    """
+
+    def measure_shift(shift: int) -> tuple[float, int]:
+        a, b = select_common_frames(features, target, shift)
         return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
 
-    return min(range(about - distance, about + distance + 1), key=cost)
+    return min(range(about - distance, about + distance + 1), key=measure_shift)
 
 
 def describe_frame_counts(counts: dict[str, int]) -> list[str]:
-    """Describe additional and missing frames at the ends of an array. Counts of missing frames are negative."""
+    """Describe additional (positive) and missing (negative) frames at the "start" and the "end" of an array."""
     return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
             for where, n in counts.items() if n]  # fmt: skip
 
@@ -303,12 +309,12 @@ def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 
 
-def describe_order(order: Sequence[int], columns: int) -> str:
-    """Describe which of ``columns`` columns an array has, and in which order. Return "" for all columns in order."""
-    order, all_columns = list(order), list(range(columns))
+def describe_order(order: Sequence[int], column_count: int) -> str:
+    """Describe ``order``, the selected ones of ``column_count`` columns. Return "" for all columns in order."""
+    order, all_columns = list(order), list(range(column_count))
     names = {
         "the first column last": [*all_columns[1:], 0],
-        "the last column first": [columns - 1, *all_columns[:-1]],
+        "the last column first": [column_count - 1, *all_columns[:-1]],
         "the columns in reverse order": all_columns[::-1],
         "the first column left out": all_columns[1:],
         "the last column left out": all_columns[:-1],
@@ -316,4 +322,4 @@ def describe_order(order: Sequence[int], columns: int) -> str:
         "": all_columns,
     }
     shown = ", ".join(map(str, order[:8])) + ", ..." * (len(order) > 8)
-    return next((name for name, named in names.items() if named == order), f"columns {shown}")
+    return next((name for name, named_order in names.items() if named_order == order), f"columns {shown}")

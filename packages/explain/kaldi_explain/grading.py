@@ -1,15 +1,4 @@
-"""Run an implementation of Kaldi's features over the conformance kit, and grade its results.
-
->>> from kaldi_explain import conform
->>> from kaldi_compat.numpy import Fbank
->>> def fbank(samples, options):
-...     if options["program"] != "compute-fbank-feats":
-...         raise NotImplementedError
-...     return Fbank(dither=0.0, sample_frequency=options["sample_frequency"])(samples)
->>> print(conform(fbank, level=1))  # doctest: +SKIP
-level                           vectors   bits   1e-5   1e-3  wrong failed not supported
-1 defaults of fbank                  16     16      0      0      0      0             0
-"""
+"""Run an implementation of Kaldi's features over the conformance kit, and grade its results."""
 
 from __future__ import annotations
 
@@ -102,13 +91,13 @@ class Vector:
         for name, bound in (("1e-5", 1e-5), ("1e-3", self.tolerance)):
             if expected.dtype.kind == "f" and largest <= bound:
                 return name, ""
-        place = [int(index) for index in np.unravel_index(int(error.argmax()), error.shape)]
-        return "wrong", f"the largest error is {largest:.2g}, at {place}"
+        indices = [int(index) for index in np.unravel_index(int(error.argmax()), error.shape)]
+        return "wrong", f"the largest error is {largest:.2g}, at {indices}"
 
     def check(self, result: npt.ArrayLike) -> None:
-        """Raise AssertionError if a result is wrong.
+        """Raise AssertionError if ``result``, the output of an implementation for this vector, is wrong.
 
-        Use it in tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
+        Use this method in tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
         """
         grade, why = self.grade(result)
         if grade not in PASSED:
@@ -146,12 +135,12 @@ class Scorecard:
 
     @property
     def passed(self) -> bool:
-        """Return True if a vector is supported, and no supported vector is wrong or fails."""
+        """True if at least one vector is supported, and no supported vector is wrong or fails."""
         supported = [result.grade for result in self.results if result.grade != "not supported"]
         return bool(supported) and all(grade in PASSED for grade in supported)
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """Return the number of vectors for each level and grade, as ``counts[level][grade]``."""
+        """Count the vectors of each level and grade, and return ``counts[level][grade]``."""
         counts = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
         for result in self.results:
             counts[result.vector.level][result.grade] += 1
@@ -164,8 +153,10 @@ class Scorecard:
             numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
             lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
-        odd = [result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"]
-        lines += [f"wrong: {result.why}: {len(odd)} vectors, such as {result.vector.id}" for result in odd[:1]]
+        invalid = [
+            result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"
+        ]
+        lines += [f"wrong: {result.why}: {len(invalid)} vectors, such as {result.vector.id}" for result in invalid[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
         if self.results and all(result.grade == "not supported" and result.why for result in self.results):
@@ -207,12 +198,22 @@ def conform(
     Raises:
         OptionError: a level does not exist.
         FeatureError: the kit is not found, or is damaged.
+
+    >>> from kaldi_compat.numpy import Fbank
+    >>> from kaldi_explain import conform
+    >>> def fbank(samples, options):
+    ...     if options["program"] != "compute-fbank-feats":
+    ...         raise NotImplementedError
+    ...     return Fbank(dither=0.0, sample_frequency=options["sample_frequency"])(samples)
+    >>> print(conform(fbank, level=1))  # doctest: +SKIP
+    level                           vectors   bits   1e-5   1e-3  wrong failed not supported
+    1 defaults of fbank                  16     16      0      0      0      0             0
     """
     return score([_grade_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
-    """Return the scorecard of results. With ``explain``, it has the causes of wrong results."""
+    """Return the scorecard of results. If ``explain`` is True, also search for the causes of wrong results."""
     wrong = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
@@ -223,13 +224,13 @@ def score(results: list[Result], *, explain: bool) -> Scorecard:
 
 
 def grade(vector: Vector, result: npt.ArrayLike) -> Result:
-    """Grade the array ``result``, which an implementation returned for a vector, and return the result."""
-    grade, why = vector.grade(result)
-    return Result(vector, grade, why, np.asarray(result) if grade == "wrong" else None)
+    """Grade the array ``result``, which an implementation returned for a vector, and return a :class:`Result`."""
+    name, why = vector.grade(result)
+    return Result(vector, name, why, np.asarray(result) if name == "wrong" else None)
 
 
 def _grade_result(vector: Vector, implementation: Implementation) -> Result:
-    """Run an implementation on a vector, and grade its result. Exceptions of the implementation become grades."""
+    """Run an implementation on a vector, and grade its result. An exception becomes "not supported" or "failed"."""
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -248,6 +249,10 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     Raises:
         OptionError: a level does not exist.
         FeatureError: the kit is not found, or is damaged.
+
+    >>> from kaldi_explain.grading import vectors
+    >>> vectors(1)[0].expected.shape  # doctest: +SKIP
+    (28, 23)
     """
     levels = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
     if wrong := [number for number in levels if number not in LEVELS]:
@@ -256,9 +261,9 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     try:
         return [vector for number in levels for vector in _load_level(folder, number)]
     except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
-        why = f"the entry {error} is missing" if isinstance(error, KeyError) else error
+        reason = f"the entry {error} is missing" if isinstance(error, KeyError) else error
         raise FeatureError(
-            f"{folder} is not a complete conformance kit: {why}; copy or install the kit again"
+            f"{folder} is not a complete conformance kit: {reason}; copy or install the kit again"
         ) from None
 
 
@@ -283,29 +288,29 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Return the vectors of one level. Each file is read once. The errors of a damaged kit may have any type."""
+    """Return the vectors of one level. Arrays are read once. A damaged kit may raise errors of many types."""
     files: dict[str, Array] = {}
 
-    def part(place: dict[str, Any]) -> Array:
-        """Return the array that ``place`` describes by a file, an offset and a shape."""
-        name = Path(place["file"]).name
+    def read_array(location: dict[str, Any]) -> Array:
+        """Return the array at ``location``, a dictionary with "file", "offset" in elements, and "shape"."""
+        name = Path(location["file"]).name
         if name not in files:
             files[name] = load_npy(folder / name)
-        end = place["offset"] + int(np.prod(place["shape"]))
-        array: Array = files[name][place["offset"] : end].reshape(place["shape"])
+        end = location["offset"] + int(np.prod(location["shape"]))
+        array: Array = files[name][location["offset"] : end].reshape(location["shape"])
         return array
 
     @functools.lru_cache(maxsize=64)
-    def samples(name: str) -> Array:
+    def read_samples(name: str) -> Array:
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 
     loaded = []
     content = json.loads((folder / f"level-{level}.json").read_text())
     for entry in content["vectors"]:
-        place = entry["input"]
-        file = None if "offset" in place else folder / "audio" / Path(place["file"]).name
-        source = part(place) if file is None else samples(file.name)
-        expected, rounding = part(entry["expected"]), entry.get("rounding", 0.0)
-        loaded.append(Vector(entry["id"], level, entry["options"], file, source, expected, rounding, content["title"]))
+        location = entry["input"]
+        file = None if "offset" in location else folder / "audio" / Path(location["file"]).name
+        given = read_array(location) if file is None else read_samples(file.name)
+        expected, rounding = read_array(entry["expected"]), entry.get("rounding", 0.0)
+        loaded.append(Vector(entry["id"], level, entry["options"], file, given, expected, rounding, content["title"]))
     return loaded

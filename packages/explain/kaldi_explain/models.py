@@ -26,7 +26,7 @@ from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
-from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, pad, window
+from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, make_window, pad
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -92,76 +92,79 @@ class FeatureModel:
     dithered: bool = False
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
-        """Return this model with other options or attributes. ``padding`` and ``snip_edges`` exclude each other."""
+        """Return this model with the new options or attributes ``changes``, by name.
+
+        A new ``padding`` sets ``snip_edges``, and a new ``snip_edges`` removes the padding.
+        """
         edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
         attributes, options = dict[str, Any](), dict(self.options)
         for name, value in (edges | {**changes}).items():
             (attributes if name in names else options)[name] = value
-        options = {name: value for name, value in options.items() if value != self.default(name)}
+        options = {name: value for name, value in options.items() if value != self.get_default(name)}
         return dataclasses.replace(self, options=options, **attributes)
 
-    def value(self, name: str) -> Any:
-        """Return the value of an option or an attribute."""
+    def get(self, name: str) -> Any:
+        """Return the value of the option or attribute ``name``."""
         if name in self.options:
             return self.options[name]
-        return getattr(self, name) if name in self.__dataclass_fields__ else self.default(name)
+        return getattr(self, name) if name in self.__dataclass_fields__ else self.get_default(name)
 
-    def default(self, name: str) -> Any:
-        """Return Kaldi's value of an option or an attribute. None for an option that the feature does not have."""
+    def get_default(self, name: str) -> Any:
+        """Return Kaldi's value of an option or attribute, or None for an option that the feature does not have."""
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Describe the options, and then the attributes, that differ from Kaldi's defaults, by name."""
+        """Map names of options, and then of attributes, that differ from Kaldi's defaults to their descriptions."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
-        settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
+        settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
-            if option.words and (value := getattr(self, option.name)) != self.default(option.name):
-                text = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
-                settings[option.name] = "no floor" if text == "a floor of 0" else text
+            if option.words and (value := getattr(self, option.name)) != self.get_default(option.name):
+                words = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
+                settings[option.name] = "no floor" if words == "a floor of 0" else words
         return settings
 
-    def settings(self) -> list[str]:
+    def list_settings(self) -> list[str]:
         """Return descriptions of the options and attributes that differ from Kaldi's defaults."""
         return [*self.describe_settings_by_name().values()]
 
     def __str__(self) -> str:
         """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
-        options = [setting for setting in self.settings() if "=" in setting]
-        others = [setting for setting in self.settings() if "=" not in setting]
-        return ", ".join([f"{self.kind}({', '.join(options)})", *others])
+        options = [setting for setting in self.list_settings() if "=" in setting]
+        attributes = [setting for setting in self.list_settings() if "=" not in setting]
+        return ", ".join([f"{self.kind}({', '.join(options)})", *attributes])
 
     # The following properties describe the framing in samples.
 
     @functools.cached_property
     def size(self) -> int:
         """Number of samples in a frame."""
-        return int(F32(self.rate) * 0.001 * F32(self.value("frame_length")))
+        return int(F32(self.rate) * 0.001 * F32(self.get("frame_length")))
 
     @functools.cached_property
     def shift(self) -> int:
         """Number of samples from one frame to the next."""
-        return int(F32(self.rate) * 0.001 * F32(self.value("frame_shift")))
+        return int(F32(self.rate) * 0.001 * F32(self.get("frame_shift")))
 
     @functools.cached_property
     def fft_points(self) -> int:
         """Number of points of the FFT."""
-        return self.points or (1 << (self.size - 1).bit_length() if self.value("round_to_power_of_two") else self.size)
+        return self.points or (1 << (self.size - 1).bit_length() if self.get("round_to_power_of_two") else self.size)
 
     @property
     def first(self) -> int:
         """Index of the first sample of the first frame. It is negative if the frame begins before the audio."""
-        if self.padding or self.value("snip_edges"):
+        if self.padding or self.get("snip_edges"):
             return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
 
-    def _cut(self, audio: Floats) -> Floats:
-        """Cut audio into frames (frames, size).
+    def _cut_frames(self, audio: Floats) -> Floats:
+        """Cut audio (T,) into frames (frames, size).
 
-        Padding other than Kaldi's has been applied to the audio. Without it, and without ``snip_edges``, the audio is
-        first reflected at both ends, as Kaldi does.
+        If the model has a padding, the audio is already padded. Without a padding and without ``snip_edges``, the audio
+        is first reflected at both ends, as Kaldi does.
         """
-        if not self.padding and not self.value("snip_edges"):
+        if not self.padding and not self.get("snip_edges"):
             count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
             audio = np.pad(audio, (before, self.size), mode="symmetric")[max(self.first, 0) :]
             return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:count]
@@ -175,13 +178,13 @@ class FeatureModel:
     def is_kaldis(self) -> bool:
         """Return True if the engine of kaldi-compat computes the whole model."""
         foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
-        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
+        return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in foreign)
 
-    def prepare(self, samples: Floats) -> Floats:
-        """Return samples (T,) after mean subtraction and preemphasis, if :attr:`whole` has them."""
+    def prepare_samples(self, samples: Floats) -> Floats:
+        """Return samples (T,) after the steps of :attr:`whole`: mean subtraction ("offset") and "preemphasis"."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
-            factor = F32(self.value("preemphasis_coefficient"))
+            factor = F32(self.get("preemphasis_coefficient"))
             audio = np.append(audio[:1], audio[1:] - factor * audio[:-1])
         return audio
 
@@ -192,22 +195,22 @@ class FeatureModel:
             OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
                 does not suit the audio or the shift.
         """
-        audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
+        audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
-            return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
-        frames = self._cut(audio)
+            return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
+        frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
-        blocks = [self.spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
+        blocks = [self.compute_spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return self.finish(power, energies)
+        return self.finish_features(power, energies)
 
     def compute_plp(self, frames: Floats) -> Floats:
-        """Return the PLP features of prepared frames (frames, size)."""
+        """Return the PLP features (frames, dim) of frames (frames, size) of prepared samples."""
         shift = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
         return self._compute_by_engine(frames.ravel(), shift)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        """Compute features (frames, columns) with kaldi-compat's engine. ``changes`` overrides options of the model."""
+        """Compute features (frames, dim) of audio (T,) with kaldi-compat's engine. ``changes`` overrides options."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -223,13 +226,13 @@ class FeatureModel:
         charge(400 + 0.02 * len(features) * self.fft_points)
         return features
 
-    def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
-        """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames.
+    def compute_spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
+        """Return the power spectrum (frames, points / 2 + 1) and energies (frames,) of prepared frames (frames, size).
 
-        Raises:
-            OptionError: the FFT is shorter than the frames, or its number of points is odd or has a large prime factor.
+        Raise OptionError if the FFT is shorter than the frames, or its number of points is odd or has a large prime
+        factor.
         """
-        points, factor = self.fft_points, self.value("preemphasis_coefficient")
+        points, factor = self.fft_points, self.get("preemphasis_coefficient")
         largest_factor = 29  # Largest prime factor. FFTs with larger prime factors are slow, and no library uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(
@@ -238,7 +241,7 @@ class FeatureModel:
             )
         charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
-        if self.value("remove_dc_offset") and "offset" not in self.whole:
+        if self.get("remove_dc_offset") and "offset" not in self.whole:
             samples -= samples.mean(1, keepdims=True)
         energies = np.einsum("ij,ij->i", samples, samples)
         if self.in_place:
@@ -246,8 +249,8 @@ class FeatureModel:
                 samples[:, n] -= factor * samples[:, n - 1]
         elif factor and "preemphasis" not in self.whole:
             samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
-        shape = self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
-        windowed = samples * window(*shape)
+        shape = self.get("window_type"), samples.shape[1], self.get("blackman_coeff"), self.window == "periodic"
+        windowed = samples * make_window(*shape)
         power = (
             _compute_power(windowed, points)
             if self.precise
@@ -255,21 +258,20 @@ class FeatureModel:
         )
         if self.energy == "spectrum":
             energies = power.sum(1) / points
-        elif not self.value("raw_energy"):
+        elif not self.get("raw_energy"):
             energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
         return power, energies
 
-    def finish(self, power: Doubles, energies: Doubles) -> Doubles:
+    def finish_features(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples.
 
-        Raises:
-            OptionError: the edges of the filters are out of range, or Kaldi refuses another option of the filters.
+        Raise OptionError if the edges of the filters are out of range, or Kaldi refuses another option of the filters.
         """
         charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
-        is_magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
+        is_magnitude = self.get("use_power") is False or self.bins == "magnitude" or self.magnitudes
         spectrum = np.sqrt(power + self.root) if is_magnitude else power
-        floor = max(self.value("energy_floor") or 0.0, EPSILON)
+        floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
             floor = self.floor / self.fft_points or SMALLEST_ENERGY
         log_energy = np.log(np.maximum(energies, floor))
@@ -281,36 +283,36 @@ class FeatureModel:
                 features[:, 0] = log_energy
             return features
         bins, weights, starts = make_mel_filters(
-            self.mel, self.rate, self.fft_points, self.value("num_mel_bins"), self.value("low_freq"),
-            self.value("high_freq"), self.warp, self.corner,
+            self.mel, self.rate, self.fft_points, self.get("num_mel_bins"), self.get("low_freq"),
+            self.get("high_freq"), self.warp, self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind == "fbank":
-            features = self._apply_logarithm(bands) if self.value("use_log_fbank") else bands
+            features = self._apply_logarithm(bands) if self.get("use_log_fbank") else bands
             parts = (features, log_energy[:, None])
-            has_energy, is_last = self.value("use_energy"), self.value("htk_compat")
+            has_energy, is_last = self.get("use_energy"), self.get("htk_compat")
             return np.hstack(parts if is_last else parts[::-1]) if has_energy else features
         return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
-        """Return natural logarithms of energies with the model's floor, added number and range in dB."""
+        """Return natural logarithms of energies (frames, bins) with the model's floor, added number and range in dB."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
-        count, bins = self.value("num_ceps"), self.value("num_mel_bins")
+        count, bins = self.get("num_ceps"), self.get("num_mel_bins")
         features = bands @ _make_cosines(count, bins)
-        features *= tables.compute_lifter(count, self.value("cepstral_lifter"))
-        if self.value("htk_compat") and not self.value("use_energy"):
+        features *= tables.compute_lifter(count, self.get("cepstral_lifter"))
+        if self.get("htk_compat") and not self.get("use_energy"):
             features[:, 0] *= math.sqrt(2)
         if self.dct != "kaldi":
             features[:, :1] *= math.sqrt(2)
             features *= math.sqrt(2 * bins) if self.dct == "sum" else 1
-        if self.value("use_energy"):
+        if self.get("use_energy"):
             features[:, 0] = log_energy
-        return np.roll(features, -1, 1) if self.value("htk_compat") else features
+        return np.roll(features, -1, 1) if self.get("htk_compat") else features
 
 
 @functools.cache
@@ -320,7 +322,7 @@ def _get_default(kind: str, name: str) -> Any:
 
 
 def _compute_power(windowed: Doubles, points: int) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames."""
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size)."""
     spectrum = np.fft.rfft(windowed, points)
     return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
@@ -328,6 +330,7 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
 def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
     """Return the power spectrum (frames, points / 2 + 1) of windowed frames, with Kaldi's FFT in single precision."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
+    # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)

@@ -37,12 +37,9 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor.
+    """Convert frequencies in Hz, of any shape, to Slaney's mel scale, or to ``ln(1 + f / corner)``.
 
-    Args:
-        hertz: frequencies in Hz, of any shape.
-        is_slaney: True for Slaney's scale.
-        corner: corner frequency in Hz of the logarithmic scale.
+    With a ``corner`` of 700 Hz, the second scale is Kaldi's up to a factor.
     """
     return np.asarray(convert_hertz_to_slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
@@ -85,36 +82,37 @@ def make_mel_filters(
                 f"from 0 to {0.5 * rate:g} Hz"
             )
         weights = _make_triangles(mel, rate, points, bins, low, high, corner)
-    used = weights.T != 0
-    used[~used.any(1), 0] = True  # reduceat needs a weight for every filter, so an empty filter gets a zero.
-    filters, places = np.nonzero(used)
-    return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
+    is_used = weights.T != 0
+    is_used[~is_used.any(1), 0] = True  # reduceat needs a weight for every filter, so an empty filter gets a zero.
+    filters, fft_bins = np.nonzero(is_used)
+    return fft_bins, weights.T[is_used], np.searchsorted(filters, np.arange(bins))
 
 
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
+    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's. See :func:`make_mel_filters`."""
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
     if mel.startswith("snapped"):
         # The small term keeps rounding errors from moving an edge on a bin down to the previous bin.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
-    at = (np.arange(points // 2 + 1) * rate / points)[:, None]
+    fft_bins = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
-        edges, at = convert_to_mel(edges, False, corner), convert_to_mel(at, False, corner)
+        edges, fft_bins = convert_to_mel(edges, False, corner), convert_to_mel(fft_bins, False, corner)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
+        rising, falling = (fft_bins - left) / (center - left), (right - fft_bins) / (right - center)
+        weights = np.where(fft_bins < center, rising, falling)
     if mel == "snapped":
-        weights = np.where((at == center) & (left < right), 1, weights)
-    weights = np.where((at >= left) & (at <= right) & np.isfinite(weights), weights, 0).clip(0)
+        weights = np.where((fft_bins == center) & (left < right), 1, weights)
+    weights = np.where((fft_bins >= left) & (fft_bins <= right) & np.isfinite(weights), weights, 0).clip(0)
     return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in milliseconds with the fewest digits that Kaldi converts to a number of samples."""
-    for digits in range(1, 8):
+    """Return the time in milliseconds with the fewest digits that Kaldi converts to the number ``samples``."""
+    for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
@@ -125,14 +123,10 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return a window (size,). A periodic window is computed with one more sample, which is then removed.
+def make_window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
+    """Return the window ``window_type`` (size,). ``blackman_coeff`` is the coefficient of the Blackman window.
 
-    Args:
-        window_type: name of the window.
-        size: number of samples.
-        blackman_coeff: coefficient of the Blackman window.
-        is_periodic: True for a periodic window.
+    A periodic window is computed with one more sample, which is then removed.
     """
     return tables.make_window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
@@ -141,32 +135,22 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
     The paddings "inside", "reflect-window", "constant-window" and "reflect-shift" belong to frames that are as long as
-    the FFT, with the window in their middle.
-
-    Args:
-        padding: name of the padding.
-        size: samples per frame.
-        points: points of the FFT.
-        shift: samples from frame to frame.
+    the FFT of ``points`` samples, with the window of ``size`` samples in their middle. ``shift`` is the number of
+    samples from frame to frame.
     """
     if padding in ("", "zeros"):
         return 0, 0
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
-    around = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
-    before = around - (points - size) // 2
-    return before, 2 * around - points + size - before
+    half_size = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
+    before = half_size - (points - size) // 2
+    return before, 2 * half_size - points + size - before
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
-    """Return audio with samples added or removed at both ends, as :func:`count_padding` counts them.
+    """Return audio (T,) with samples added or removed at both ends. :func:`count_padding` describes the arguments.
 
-    Args:
-        audio: samples (T,).
-        padding, size, points, shift: see :func:`count_padding`.
-
-    Raises:
-        OptionError: the audio is too short to be reflected, or the shift is longer than the frame.
+    Raise OptionError if the audio is too short to be reflected, or the shift is longer than the frame.
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
@@ -210,13 +194,13 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample samples (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample samples (T,) between rates in Hz by cutting their spectrum at the lower Nyquist frequency."""
+    """Resample audio (T,) between rates in Hz by cutting its spectrum at the lower Nyquist frequency."""
     charge(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
@@ -229,7 +213,7 @@ def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, zeros: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip
-    """Resample with a sinc in a Kaiser window: multiply the spectrum by the window's response, and fold the images.
+    """Resample audio with a sinc in a Kaiser window: multiply the spectrum by the filter's response, and fold images.
 
     Args:
         samples: the samples (T,).
@@ -237,13 +221,13 @@ def _resample_by_kaiser_window(
         cutoff: cutoff frequency as a share of half of the lower rate.
         zeros: half of the window's length in samples at the lower rate.
         beta: shape of the Kaiser window.
-        loss: factor and power of the loss of gain.
+        loss: factor and power of the loss of gain, see :func:`list_resamplers`.
     """
     charge(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
     higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
     fine_rate = min(rate * new_rate // divisor, 4 * higher)
-    half = int(zeros / lower * fine_rate)
-    times = np.arange(-half, half + 1) / fine_rate
+    half_length = int(zeros / lower * fine_rate)
+    times = np.arange(-half_length, half_length + 1) / fine_rate
     impulse = np.sinc(cutoff * lower * times)
     impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / zeros) ** 2, 0, 1)))
     grid = 1 << 18
@@ -253,10 +237,11 @@ def _resample_by_kaiser_window(
     period = rate // divisor
     points = -(-(len(samples) + int(2 * zeros / lower * rate) + 32) // period) * period
     spectrum = np.fft.fft(samples.astype(np.float64), points)
-    count, top = points // period * (new_rate // divisor), int(min(1.5 * higher, fine_rate / 2) * points / rate)
-    bins = np.arange(-top, top)
+    new_points = points // period * (new_rate // divisor)
+    top_bin = int(min(1.5 * higher, fine_rate / 2) * points / rate)
+    bins = np.arange(-top_bin, top_bin)
     gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
-    parts, places = spectrum[bins % points] * gains, bins % count
-    folded = np.bincount(places, parts.real, count) + 1j * np.bincount(places, parts.imag, count)
+    images, new_bins = spectrum[bins % points] * gains, bins % new_points
+    folded = np.bincount(new_bins, images.real, new_points) + 1j * np.bincount(new_bins, images.imag, new_points)
     return np.fft.ifft(folded).real[: -(-len(samples) * new_rate // rate)] * (new_rate / rate)

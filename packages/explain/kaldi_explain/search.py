@@ -52,38 +52,41 @@ class Search:
         sheet: the array and its arrangement.
         budget: work that the answer may do.
         unit: factor that scales the samples to -1 to 1.
-        by_differences: compare changes from row to row, which a subtracted mean of a window barely affects.
+        by_differences: True to compare changes from row to row, which a subtracted mean of a window barely affects.
     """
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
-        values, floored = sheet.own[self._rows], find_floored_cells(sheet.own)[self._rows]
+        values, floored = sheet.feature_values[self._rows], find_floored_cells(sheet.feature_values)[self._rows]
         clipped = values == values.max(initial=-np.inf)
         clipped &= clipped.sum() >= THRESHOLDS.limit_cells
-        is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
-        self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.own_columns)
+        is_compared = sheet.feature_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
+        self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.feature_columns)
         self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (values, floored, clipped))
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
-        self._wide: dict[tuple[Any, ...], Floats] = {}
+        self._padded: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
-        """Return the rows that are compared: blocks over the whole array, and the loudest rows."""
+        """Return the indices of the rows that are compared: blocks over the whole array, and the loudest rows."""
         rows = np.flatnonzero(self.sheet.rows)
         edge = min(4, len(rows) // THRESHOLDS.block)  # Edge frames depend on the padding, which is unknown.
         rows = rows[edge : len(rows) - edge]
         if len(rows) <= THRESHOLDS.rows:
             return rows
-        first = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
-        loudest = [np.argsort(level[rows])[-4:] for level in (self.sheet.own.max(1), self.sheet.own[:, 0])]
-        return rows[np.unique(np.concatenate([(first[:, None] + np.arange(THRESHOLDS.block)).ravel(), *loudest]))]
+        starts = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
+        loudest = [
+            np.argsort(level[rows])[-4:]
+            for level in (self.sheet.feature_values.max(1), self.sheet.feature_values[:, 0])
+        ]
+        return rows[np.unique(np.concatenate([(starts[:, None] + np.arange(THRESHOLDS.block)).ravel(), *loudest]))]
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
         """Components that show the times of the frames. None if no column depends on the audio."""
-        values = self.sheet.own[:, self.sheet.own_columns]
+        values = self.sheet.feature_values[:, self.sheet.feature_columns]
         for _ in range(self.sheet.arrangement.order):  # Summing deltas gives smoothed features.
             changes = values - values.mean(0)
             values = np.cumsum(changes, axis=0) - changes / 2  # Half a change less removes a delay of half a frame.
@@ -91,7 +94,7 @@ class Search:
 
     # The following methods compute costs.
 
-    def cost(self, candidate: Candidate) -> float:
+    def get_cost(self, candidate: Candidate) -> float:
         """Return the share of the array that a candidate leaves unexplained. Columns may have any offset and scale.
 
         When the budget of the search is used up, a new candidate costs as much as an incomparable one.
@@ -100,10 +103,10 @@ class Search:
         key = candidate.key
         if key not in self._costs and self._costs and self.budget.is_search_over():
             return THRESHOLDS.incomparable
-        return self.measure(candidate)
+        return self.measure_cost(candidate)
 
-    def measure(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate, even if the budget is used up."""
+    def measure_cost(self, candidate: Candidate) -> float:
+        """Return the same cost as :meth:`get_cost`, but compute it even if the budget is used up."""
         key = candidate.key
         if key not in self._costs:
             charge(350)
@@ -120,16 +123,16 @@ class Search:
         Features with a different number of columns cost ``THRESHOLDS.incomparable``.
         """
         features, values = self._compute_features(candidate), self._values
-        if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
+        if features.shape[1] != len(self.sheet.feature_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
         features = features[:, self._columns]
-        inside = ~(self._floored | self._clipped)
+        is_inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
-            features = _apply_floor(features, values, self._floored, inside)
+            features = _apply_floor(features, values, self._floored, is_inside)
         if self._clipped.any():
-            features = -_apply_floor(-features, -values, self._clipped, inside)
+            features = -_apply_floor(-features, -values, self._clipped, is_inside)
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
-            features, values = self._remove_quiet(candidate, features)
+            features, values = self._remove_quiet_cells(candidate, features)
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
@@ -138,23 +141,23 @@ class Search:
             return 0.5 * (measure_distance(features[:, :low], values[:, :low]) + measure_distance(features, values))
         return measure_distance(features, values)
 
-    def _remove_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
+    def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
 
         If most columns are loud, quiet columns are left out. In loud columns, means replace the quiet cells.
         """
         plain, values = candidate.remove_levels(), self._values
-        loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
-        is_loud_column = loud.mean(0) >= 0.5
+        is_loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
+        is_loud_column = is_loud.mean(0) >= 0.5
         if is_loud_column.mean() < 0.5:
             return features, values
-        loud = loud[:, is_loud_column]
+        is_loud = is_loud[:, is_loud_column]
         arrays = (array[:, is_loud_column] for array in (features, values))
-        features, values = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
+        features, values = (np.where(is_loud, array, (is_loud * array).sum(0) / is_loud.sum(0)) for array in arrays)
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features for the compared rows, or weighted sums of neighboring rows."""
+        """Return a candidate's features for the compared rows. For deltas, return weighted sums of neighboring rows."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)
@@ -165,10 +168,10 @@ class Search:
     def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
         """Return a candidate's features (rows, columns) for the indices ``rows``. Spectra are kept for later calls."""
         starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
-        options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
+        options = (candidate.get(name) for name in SPECTRUM_OPTIONS)
         key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
-            return candidate.reorder(candidate.finish(*self._spectra[key]))
+            return candidate.reorder(candidate.finish_features(*self._spectra[key]))
         audio = self._pad_audio(candidate)
         frames = audio[
             np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
@@ -177,37 +180,34 @@ class Search:
             return candidate.reorder(candidate.compute_plp(frames).astype(np.float64))
         if len(self._spectra) > THRESHOLDS.spectra:
             self._spectra.clear()
-        self._spectra[key] = candidate.spectra(frames)
-        return candidate.reorder(candidate.finish(*self._spectra[key]))
+        self._spectra[key] = candidate.compute_spectra(frames)
+        return candidate.reorder(candidate.finish_features(*self._spectra[key]))
 
     def _pad_audio(self, candidate: Candidate) -> Floats:
-        """Return the audio after the model's preparation, padded by reflection at both ends."""
-        key = (candidate.source, candidate.whole, candidate.value("preemphasis_coefficient"))
-        if key not in self._wide:
-            audio = candidate.prepare(candidate.source.samples)
-            self._wide[key] = np.pad(
-                audio, THRESHOLDS.around, mode="reflect" if len(audio) > THRESHOLDS.around else "symmetric"
-            )
-        return self._wide[key]
+        """Return the audio (T,) after the model's preparation, padded by reflection at both ends."""
+        key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
+        if key not in self._padded:
+            audio = candidate.prepare_samples(candidate.source.samples)
+            mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
+            self._padded[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
+        return self._padded[key]
 
     def release(self, source: AudioSource) -> None:
-        """Release the memory that is held for the audio ``source``, which is not searched again."""
+        """Release the samples and spectra that are kept for the audio ``source``, which is not searched again."""
         source.__dict__.pop("samples", None)
-        self._wide = {key: audio for key, audio in self._wide.items() if key[0] is not source}
+        self._padded = {key: audio for key, audio in self._padded.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
 
-    def best(self, candidates: Iterable[Candidate]) -> Candidate:
+    def find_best(self, candidates: Iterable[Candidate]) -> Candidate:
         """Return the candidate with the smallest cost."""
-        return min(candidates, key=self.cost)
+        return min(candidates, key=self.get_cost)
 
     # The following methods choose the candidates with which the search begins.
 
-    def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
+    def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
 
-        Args:
-            source: audio from which the features may have been computed.
-            timings: likely times of the rows of the array.
+        The features are computed from ``source`` at the likely times ``timings`` of the array's rows.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -216,40 +216,41 @@ class Search:
                 plain = Candidate(
                     kind, source.rate, {"frame_shift": find_milliseconds(shift, source.rate)}, source=source
                 )
-                candidates.append(plain.change(changes).place(timing.center))
-            if min(map(self.cost, candidates), default=THRESHOLDS.incomparable) < THRESHOLDS.explained:
+                candidates.append(plain.change(changes).move_to(timing.center))
+            if min(map(self.get_cost, candidates), default=THRESHOLDS.incomparable) < THRESHOLDS.explained:
                 break
-        candidates.sort(key=self.cost)
+        candidates.sort(key=self.get_cost)
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for start in candidates:
             filters = start.mel, start.fft_points, start.added
-            key = start.kind, start.value("use_energy"), start.window, *filters, start.order, start.bins
+            key = start.kind, start.get("use_energy"), start.window, *filters, start.order, start.bins
             kinds.setdefault(key, start)
         return [*kinds.values()][: THRESHOLDS.starts]
 
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
         """Improve the candidates ``starts``, and return them without duplicates, the best first.
 
-        Variations with dithering, other framings and other filter edges are tried for each candidate. Frame options are
-        searched for the best candidate, and then tried for the other candidates.
+        Other framings and other filter edges are tried for each candidate, and dithering for all together. Frame
+        options are searched for the best candidate, and then tried for the other candidates.
         """
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
-        if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
+        if min(map(self.get_cost, noisy)) < THRESHOLDS.better * min(map(self.get_cost, starts)):
             starts = noisy
-        starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]
-        starts = [self.best((start, *map(start.change, self._list_edges(start)))) for start in starts]
-        best = self.best(starts)
-        best = self._accept(best, self._list_frames(best)) if self.cost(best) > THRESHOLDS.near else best
-        frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        framings = (frames, frames | {"window_type": best.value("window_type")})
-        starts = [best, *(self.best((start, *map(start.change, framings))) for start in starts)]
-        return sorted({start.key: start for start in starts}.values(), key=self.cost)
+        starts = [self.find_best((start, *map(start.change, start.list_framing_changes()))) for start in starts]
+        starts = [self.find_best((start, *map(start.change, self._list_edge_changes(start)))) for start in starts]
+        best = self.find_best(starts)
+        if self.get_cost(best) > THRESHOLDS.near:
+            best = self._apply_proposals(best, self._list_frame_changes(best))
+        frames = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
+        framings = (frames, frames | {"window_type": best.get("window_type")})
+        starts = [best, *(self.find_best((start, *map(start.change, framings))) for start in starts)]
+        return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds of features, with options, that have as many columns as the array. The shift is ``samples``."""
+        """Yield kinds and options of features with the array's number of columns. The frame shift is ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
-        dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
+        dim, of_speech = len(self.sheet.feature_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Frame lengths in milliseconds that are usual for speech synthesis.
         for length in sorted({25.0} if of_speech else {*of_synthesis}):
             library = {"frame_length": length} | LIBRARY_MEL
@@ -289,37 +290,37 @@ class Search:
         """
         proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single_changes, THRESHOLDS.incomparable),
-            (self._list_frames, THRESHOLDS.close),
-            (self._list_filters, THRESHOLDS.close),
+            (self._list_frame_changes, THRESHOLDS.close),
+            (self._list_filter_changes, THRESHOLDS.close),
         )
-        while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
+        while not self.budget.is_stage_over() and self.get_cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify(candidate)
-            improved = 0.99 * self.cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
+            improved = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
             for propose, max_cost in proposals:
-                if improved < self.cost(candidate) < max_cost:
-                    candidate = self._accept(candidate, propose(candidate))
-            if self.cost(candidate) > improved:
+                if improved < self.get_cost(candidate) < max_cost:
+                    candidate = self._apply_proposals(candidate, propose(candidate))
+            if self.get_cost(candidate) > improved:
                 break
         return self._simplify(candidate)
 
-    def _accept(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
-        """Apply the proposals that explain more, the best first, as long as they help.
+    def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
+        """Return the candidate with all proposals that explain more, of which the best are applied first.
 
         Costs are compared after division by the gain that options demand, so that rare options have to explain more.
         """
-        ranked = [(self.cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
+        ranked = [(self.get_cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
         for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2]):
             other = candidate.change(changes)
-            if self.cost(other) < _get_gain(candidate, changes) * self.cost(candidate):
+            if self.get_cost(other) < _get_gain(candidate, changes) * self.get_cost(candidate):
                 candidate = other
         return candidate
 
     def _simplify(self, candidate: Candidate) -> Candidate:
-        """Return the candidate without options that make no difference."""
+        """Return the candidate with Kaldi's defaults for all options that hardly change the cost."""
         names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
-        plain: list[Changes] = [{name: candidate.default(name)} for name in names]
-        levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
+        plain: list[Changes] = [{name: candidate.get_default(name)} for name in names]
+        levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
         same_frames: list[Changes] = []
         # A periodic window equals a Kaldi window that is one sample longer, whose last value is usually 0.
@@ -331,8 +332,8 @@ class Search:
         # Options are tried twice, because an option may only return to its default after another option has.
         for changes in [*same_shape, *same_frames, *plain, *plain, *parts, levels]:
             other = candidate.change(changes)
-            limit = max(1.02 * self.cost(candidate), THRESHOLDS.explained)
-            if other.key != candidate.key and self.cost(other) <= limit:
+            limit = max(1.02 * self.get_cost(candidate), THRESHOLDS.explained)
+            if other.key != candidate.key and self.get_cost(other) <= limit:
                 candidate = other
         return candidate
 
@@ -341,44 +342,47 @@ class Search:
 
         Fitted edges follow if they at least halve the lowest cost so far.
         """
-        before, best = self.cost(candidate), THRESHOLDS.incomparable
+        cost, lowest = self.get_cost(candidate), THRESHOLDS.incomparable
         proposals = itertools.takewhile(
             lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)
         )
-        centers = self._list_centers(candidate) if before > 10 * THRESHOLDS.explained else ()
-        for changes in itertools.chain(proposals, centers):
-            best = min(best, self.cost(candidate.change(changes)))
+        estimated = self._list_estimated_edges(candidate) if cost > 10 * THRESHOLDS.explained else ()
+        for changes in itertools.chain(proposals, estimated):
+            lowest = min(lowest, self.get_cost(candidate.change(changes)))
             yield changes
-        if has_option(candidate.kind, "low_freq") and before < THRESHOLDS.unlike:
-            moved = self.refine(candidate, EDGES)
-            if self.cost(moved) < 0.5 * best:  # Fitted edges always gain a little, so they must halve the cost.
-                yield {name: moved.value(name) for name in ("mel", *EDGES)}
+        if has_option(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
+            fitted = self.refine(candidate, EDGES)
+            if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
+                yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
-    def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield frame lengths, windows and edges together, because a wrong window can imitate a wrong frame length."""
-        yield from candidate.list_other_framings()
-        center, placed = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
-        lengths = dict.fromkeys([candidate.value("frame_length"), *list_values("frame_length")])
+    def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield changes of the framing, and of frame lengths and windows together.
+
+        A wrong window can imitate a wrong frame length. The centers of the frames stay.
+        """
+        yield from candidate.list_framing_changes()
+        center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
+        lengths = dict.fromkeys([candidate.get("frame_length"), *list_values("frame_length")])
         for length, window in itertools.product(lengths, list_values("window_type")):
             changes = {"frame_length": length, "window_type": window, "offset": 0}
-            other = candidate.change(changes).place(center)
+            other = candidate.change(changes).move_to(center)
             offset = round(center - other.first_sample - other.size / 2)
             changes |= {"start": other.start, "offset": offset}
-            placed.append((self.cost(candidate.change(changes)), len(placed), changes))
+            ranked.append((self.get_cost(candidate.change(changes)), len(ranked), changes))
             yield changes
         for (_, _, changes), window in itertools.product(
-            sorted(placed, key=lambda x: x[:2])[:3], list_values("window")
+            sorted(ranked, key=lambda x: x[:2])[:3], list_values("window")
         ):
             other = candidate.change(changes | {"window": window})
-            yield from (changes | {"window": window} | framing for framing in other.list_other_framings())
+            yield from (changes | {"window": window} | framing for framing in other.list_framing_changes())
 
-    def _list_filters(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield mel scales and edges together with the preparation of the samples."""
-        joint: list[Changes] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
+    def _list_filter_changes(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield changes of mel filters and their edges, together with changes of preemphasis and DC removal."""
+        joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
                 refined = self.refine(candidate.change({"mel": mel}), EDGES)
-                yield {name: refined.value(name) for name in ("mel", *EDGES)}
+                yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
             near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
             pairs = itertools.product(
@@ -386,35 +390,35 @@ class Search:
             )
             joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
         factors = list_values("preemphasis_coefficient")[:5]
-        for factor, has_offset, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
-            prepared = {"preemphasis_coefficient": factor, "remove_dc_offset": has_offset, "whole": whole}
-            yield from (prepared | changes for changes in joint)
+        for factor, removes_dc, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
+            preparation = {"preemphasis_coefficient": factor, "remove_dc_offset": removes_dc, "whole": whole}
+            yield from (preparation | changes for changes in joint)
 
-    def _list_edges(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield edges of filters, which the columns of a filter bank show. Usual edges are tried for cepstra."""
-        yield from self._list_centers(candidate)
+    def _list_edge_changes(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield changes of the filters' edges: estimated edges for a filter bank, and usual edges for cepstra."""
+        yield from self._list_estimated_edges(candidate)
         if candidate.kind in ("mfcc", "plp"):
             for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
 
-    def _list_centers(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield the edges of filters that the centers of the array's columns show.
+    def _list_estimated_edges(self, candidate: Candidate) -> Iterator[Changes]:
+        """Estimate the filters' centers from the array, and yield edges and mel scales with about these centers.
 
         The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
-        scale, the centers lie on a straight line over the numbers of the columns.
+        scale, the centers lie on a straight line over the numbers of the columns. Other kinds than fbank have no edges.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
-        count, bins = THRESHOLDS.narrow_filters, candidate.value("num_mel_bins")
+        count, bins = THRESHOLDS.narrow_filters, candidate.get("num_mel_bins")
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             alike = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
-        places = self._columns - int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))
-        local = (alike.max(1) > THRESHOLDS.local) & (places >= 0) & (places < bins)
-        places, alike = places[local] + 1, alike[local]
-        if len(places) < 3:
+        numbers = self._columns - int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))
+        is_local = (alike.max(1) > THRESHOLDS.local) & (numbers >= 0) & (numbers < bins)
+        numbers, alike = numbers[is_local] + 1, alike[is_local]
+        if len(numbers) < 3:
             return
         rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
         left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
@@ -425,9 +429,9 @@ class Search:
         for is_slaney in (False, True):
             values = convert_to_mel(centers, is_slaney)
             # Fit the line by the Theil-Sen estimator, because it tolerates columns with a wrong center.
-            before, after = np.triu_indices(len(places), 1)
-            slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
-            first = np.median(values - slope * places)
+            lower, upper = np.triu_indices(len(numbers), 1)
+            slope = np.median((values[upper] - values[lower]) / (numbers[upper] - numbers[lower]))
+            first = np.median(values - slope * numbers)
             ends = convert_to_hertz(np.array([first, first + slope * (bins + 1)]), is_slaney)
             low, high = np.clip(ends, 0, rate / 2).tolist()
             mel_scale = (
@@ -435,47 +439,47 @@ class Search:
             )
             yield {"mel": mel_scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
-                moved, count_near = (
+                shift_hz, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
                     3 if mel == mel_scale else 2,
                 )
-                nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
+                nearest = [sorted(choices, key=lambda edge: abs(edge - end - shift_hz))[:count_near]
                            for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip
                 for pair in itertools.product(*nearest):
                     if pair[0] < pair[1] <= rate / 2:
                         yield {"mel": mel, "low_freq": pair[0], "high_freq": _name_edge(pair[1], rate)}
 
     def refine(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
-        """Change the numeric options ``names`` of a candidate together, by the steps that least squares give."""
+        """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
+
+        The options are changed together by the steps that least squares give, from estimated filter edges on.
+        """
         names = [name for name in names if has_option(candidate.kind, name)]
-        best, before = (
-            self.best((candidate, *map(candidate.change, self._list_centers(candidate)))),
-            THRESHOLDS.incomparable,
-        )
-        goal = self._values - self._values.mean(0)
-        while names and THRESHOLDS.explained < self.cost(best) < before and not self.budget.is_stage_over():
-            before, values = self.cost(best), {name: _get_number(best, name) for name in names}
+        best = self.find_best((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))
+        last_cost, goal = THRESHOLDS.incomparable, self._values - self._values.mean(0)
+        while names and THRESHOLDS.explained < self.get_cost(best) < last_cost and not self.budget.is_stage_over():
+            last_cost, values = self.get_cost(best), {name: _get_number(best, name) for name in names}
             charge(1000)
             try:
                 plain = self._compute_features(best)[:, self._columns]
                 changed = (best.change({name: values[name] + BY_NAME[name].step}) for name in names)
-                moved = [self._compute_features(other)[:, self._columns] - plain for other in changed]
+                effects = [self._compute_features(other)[:, self._columns] - plain for other in changed]
             except KaldiCompatError:
                 break
-            design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *moved)], axis=1)
+            design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *effects)], axis=1)
             scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
             steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
-            parts = [{name: float(np.clip(values[name] + part * steps[name], 0, best.rate / 2)) for name in names}
-                     for part in (1, 0.5, 0.25)]  # fmt: skip
-            best = self.best((best, *map(best.change, parts)))
-        limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
+            fitted = [{name: float(np.clip(values[name] + factor * steps[name], 0, best.rate / 2)) for name in names}
+                      for factor in (1, 0.5, 0.25)]  # fmt: skip
+            best = self.find_best((best, *map(best.change, fitted)))
+        limit = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
         # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
         for name in names:
-            rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
-            best = next((other for other in rounded if self.cost(other) <= limit), best)
+            rounded = (best.change({name: round(best.get(name), digits)}) for digits in range(-2, 5))
+            best = next((other for other in rounded if self.get_cost(other) <= limit), best)
         if "high_freq" in names:
             best = best.change({"high_freq": _name_edge(_get_number(best, "high_freq"), best.rate)})
-        return best if self.cost(best) < self.cost(candidate) else candidate
+        return best if self.get_cost(best) < self.get_cost(candidate) else candidate
 
 
 def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
@@ -510,22 +514,22 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the share of the cost that changes may leave. An unchanged offset does not count as a change."""
+    """Return the largest share of the cost that ``changes`` may leave. An unchanged offset does not count."""
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
 
 
 def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
-    """Yield all changes of one option, and of options that depend on it."""
+    """Yield all changes of one option, and of options that depend on it. ``levels`` are factors of the samples."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
-        if has_option(kind, option.name) and (option.name != "in_place" or candidate.value("preemphasis_coefficient")):
-            yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
+        if has_option(kind, option.name) and (option.name != "in_place" or candidate.get("preemphasis_coefficient")):
+            yield from ({option.name: x} for x in option.values if x != candidate.get(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # With other paddings, the length does not move the centers.
-            moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
-            yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
+            moved_samples = (candidate.size - candidate.change({"frame_length": length}).size) / 2
+            yield {"frame_length": length, "start": candidate.start + round(moved_samples / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
     whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
@@ -535,16 +539,16 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
         others += [{"warp": warp} for warp in list_values("warp")[1:]]
         for low, changes in itertools.product((20.0, 0.0), others):
             yield changes | {"low_freq": low, "high_freq": 0.0}
-    yield from candidate.list_other_framings()
+    yield from candidate.list_framing_changes()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
-            if candidate.value("use_power") is False:
+            if candidate.get("use_power") is False:
                 yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
             yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
             yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
             if candidate.source.plain is not None:  # Noise may stand for an added constant, so try constants alone.
-                without = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
-                yield from (without | {"added": added} for added in list_values("added"))
+                noiseless = {"source": candidate.source.plain, "scale": scale, "floor": 0.0}
+                yield from (noiseless | {"added": added} for added in list_values("added"))
             if kind == "mfcc":
                 yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
         yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
@@ -565,12 +569,15 @@ def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask
 
 
 def _name_edge(high: float, rate: float) -> float:
-    """Return an upper edge in Kaldi's notation: 0 for the Nyquist frequency, and usual distances below it."""
-    below = high - rate / 2
-    return below if below in (0.0, -100.0, -200.0, -400.0) else high
+    """Return an upper edge in Hz as Kaldi's users write it: 0 for the Nyquist frequency, -200 for 200 Hz below it.
+
+    Unusual distances from the Nyquist frequency are not converted.
+    """
+    offset = high - rate / 2
+    return offset if offset in (0.0, -100.0, -200.0, -400.0) else high
 
 
 def _get_number(candidate: Candidate, name: str) -> float:
     """Return the value of an option that is a number. ``high_freq`` is returned in Hz."""
-    value = float(candidate.value(name))
+    value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

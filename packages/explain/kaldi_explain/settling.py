@@ -62,19 +62,19 @@ class Settled:
     def words(self) -> int:
         """Number of properties that the explanation of this candidate has to name."""
         around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
-        levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
+        levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
         doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
+        return len(self.candidate.list_settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
-    def cost(self) -> float:
-        """Return the residual, increased by 5% for each word of the explanation."""
+    def compute_cost(self) -> float:
+        """Return the residual, increased by 5% for each of :attr:`words`."""
         return self.fit.residual * (1 + 0.05 * self.words)
 
-    def unexplained(self, compared: Mask | None = None) -> float:
+    def measure_unexplained(self, compared: Mask | None = None) -> float:
         """Return the root of the share of the array's variance that is not explained.
 
         Values outside of the mask ``compared`` count as explained.
@@ -102,30 +102,31 @@ class Settled:
 
 
 class Settling:
-    """Choice among candidates that the search cannot distinguish.
+    """Choice among candidates that the search ``search`` cannot distinguish.
 
-    Args:
-        search: search that found the candidates.
-        tolerance: largest difference that counts as explained.
+    ``tolerance`` is the largest difference that counts as explained.
     """
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest of the nearest candidates, with all steps after the features, or None if none fits."""
+        """Return the simplest settled variation of a candidate within the tolerance, or else the nearest, or None.
+
+        None means that the candidate cannot be compared with the array.
+        """
         budget = self.search.budget
-        best = self._choose_best(map(self._map, budget.limit(candidate.list_same_framings() or [candidate])))
+        best = self._choose_best(map(self._fit_candidate, budget.limit(candidate.list_same_framings() or [candidate])))
         if best is None or budget.is_settling_over():
             return best
-        self.sheet = self._with_silence(best.candidate)
-        best = self._map(best.candidate) or best
+        self.sheet = self._include_silence(best.candidate)
+        best = self._fit_candidate(best.candidate) or best
         # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
             self._list_levels,
-            _list_edges,
+            _list_edge_variations,
             self._list_levels,
-            _list_edges,
+            _list_edge_variations,
         ]
         for step in steps:
             # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
@@ -135,32 +136,32 @@ class Settling:
                 if rounded.is_explained_by(self.tolerance):
                     return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
-            best = self._choose_best([best, *map(self._map, candidates)]) or best
-            if best.fit.residual <= self.tolerance and step == _list_edges:
+            best = self._choose_best([best, *map(self._fit_candidate, candidates)]) or best
+            if best.fit.residual <= self.tolerance and step == _list_edge_variations:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = fit_map(best.candidate, self.sheet, self.tolerance) or best
         return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
     def _explain_by_rounding(self, settled: Settled) -> Settled:
-        """Return the candidate with a more accurate FFT, or with a note, if rounding explains the differences.
+        """If rounding explains the differences, return the candidate with a more accurate FFT or a note on rounding.
 
         Otherwise, return ``settled``.
         """
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
             return settled
-        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.with_other_rounding()})
+        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.add_rounding_noise()})
         other = fit_map(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
         rounding = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
-        nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
-        missing = np.maximum(nearest - ratio * rounding, 0)[settled.cells]
-        is_rounding = fits.measure_residual(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
+        error = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
+        excess = np.maximum(error - ratio * rounding, 0)[settled.cells]
+        is_rounding = fits.measure_residual(excess, np.zeros_like(excess), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
-    def _map(self, candidate: Candidate) -> Settled | None:
+    def _fit_candidate(self, candidate: Candidate) -> Settled | None:
         return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
@@ -171,9 +172,9 @@ class Settling:
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
         settled = exact or settled
-        frames = max((candidate.cells[0].size for candidate in settled), default=0)
-        settled = [candidate for candidate in settled if candidate.cells[0].size == frames]
-        return min(settled, key=lambda candidate: candidate.words if exact else candidate.cost(), default=None)
+        row_count = max((candidate.cells[0].size for candidate in settled), default=0)
+        settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
+        return min(settled, key=lambda candidate: candidate.words if exact else candidate.compute_cost(), default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
@@ -181,12 +182,12 @@ class Settling:
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
         frames = candidate.start + np.arange(rows) * stride
         inside = (frames >= 0) & (frames < len(features))
-        return features[frames[inside]], self.sheet.own[:rows][inside], inside
+        return features[frames[inside]], self.sheet.feature_values[:rows][inside], inside
 
-    def _with_silence(self, candidate: Candidate) -> Sheet:
-        """Return the array in which silence, where features are at a floor, is compared as well.
+    def _include_silence(self, candidate: Candidate) -> Sheet:
+        """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
 
-        Cells of resampled audio that are quieter than its last bit are not compared, since resamplers differ there.
+        For resampled audio, leave out rows and columns quieter than its last bit instead, because resamplers differ.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
@@ -203,7 +204,9 @@ class Settling:
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
         silent = features < math.log(1e-30)
         # A filter without an FFT bin is always at the floor, so its column shows the floor and is compared.
-        columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
+        columns[self.sheet.arrangement.columns] |= silent.all(0) & (
+            self.sheet.feature_values.min(0) == self.sheet.feature_values.min()
+        )
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
         # All rows of silence have the same values. A silent row with different values was masked, and is not compared.
         if marked.any():
@@ -211,7 +214,7 @@ class Settling:
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
     def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield variations that change only the scale or offset of columns: floors, scales, DCTs, lifters."""
+        """Yield variations of a candidate in the level of energies or cepstra: floors, scales, DCTs, lifters."""
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
             return
@@ -221,8 +224,8 @@ class Settling:
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
             yield from self._list_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._list_floors(shape)
-        if candidate.value("use_energy") or has_energy:
-            lowest = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
+        if candidate.get("use_energy") or has_energy:
+            lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
@@ -232,14 +235,14 @@ class Settling:
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
-        if candidate.value("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
+        if candidate.get("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
         if candidate.added:
             yield from (candidate.change({"floor": floor}) for floor in floors[:4])
             return
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
-        power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
+        power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
@@ -256,12 +259,12 @@ class Settling:
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
-        """Return the log energy of the array's floor (NaN if no cell shows the floor), and the largest log energy."""
+        """Return the log energy at the array's floor (NaN if no cell shows the floor), and the largest log energy."""
         energies, values, inside = self._select_common_rows(candidate)
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
-        columns = self.sheet.own_columns & is_lowest.any(0)
-        columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
+        columns = self.sheet.feature_columns & is_lowest.any(0)
+        columns[: int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))] = False
         if not columns.any():  # A single cell, the smallest one, may be at the floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
@@ -269,34 +272,35 @@ class Settling:
         # filter without an FFT bin is constant, so it has no slope and is left out.
         log_floors = []
         for column in np.flatnonzero(columns):
-            higher = ~is_lowest[:, column]
-            above, goal = (array[higher, column] if higher.any() else array[~is_lowest] for array in (energies, values))
-            if len(above) > 3:
-                slope, offset = fits.fit_line(above, goal)
+            is_higher = ~is_lowest[:, column]
+            x, y = (array[is_higher, column] if is_higher.any() else array[~is_lowest] for array in (energies, values))
+            if len(x) > 3:
+                slope, offset = fits.fit_line(x, y)
                 error = THRESHOLDS.recognized
-                known = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
-                slope, offset = (known, float(np.median(goal - known * above))) if known else (slope, offset)
+                exact = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
+                slope, offset = (exact, float(np.median(y - exact * x))) if exact else (slope, offset)
                 log_floors += [(values[:, column].min() - offset) / slope] if slope else []
-        below = energies[:, columns][is_lowest[:, columns]]
-        floor = float(np.median(log_floors)) if log_floors else float(below.max())
-        return (floor if floor > below.min() + THRESHOLDS.floor_error else math.nan), float(energies.max())
+        floored_energies = energies[:, columns][is_lowest[:, columns]]
+        floor = float(np.median(log_floors)) if log_floors else float(floored_energies.max())
+        is_shown = floor > floored_energies.min() + THRESHOLDS.floor_error
+        return (floor if is_shown else math.nan), float(energies.max())
 
     def _list_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with the DCTs, lifters and scales of cepstra."""
+        """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
-        lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
+        lifters = dict.fromkeys((candidate.get("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
         bases = [candidate]
-        if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
-            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 is last, but without HTK's factor of sqrt(2).
+        if is_mfcc and candidate.get("htk_compat") and not candidate.get("use_energy"):
+            order = (*range(1, candidate.get("num_ceps")), 0)  # C0 is last, but without HTK's factor of sqrt(2).
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
             for dct in list_values("dct") if is_mfcc and base.order is None else ("kaldi",):
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return the lifter that gives cepstra the deviations of the array's columns, in a list, or an empty list."""
-        if candidate.order is not None or self.sheet.own.shape[1] < 4:
+        """Return a list of the lifter that gives cepstra the deviations of the array's columns, or an empty list."""
+        if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
         rows = self.sheet.rows[: len(inside)][inside]
@@ -309,11 +313,14 @@ class Settling:
         return []
 
 
-def compute_features(candidate: Candidate, frames: int | None = None) -> Doubles:
-    """Return the features of a candidate for the whole audio, or for about ``frames`` frames from its start."""
+def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
+    """Return the features (frames, dim) of a candidate for the whole audio, or for at least its first frames.
+
+    ``frame_count`` frames from the candidate's first row on are computed, and a few more. None for the whole audio.
+    """
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
-    if frames is not None:
-        length = (candidate.start + frames + 8) * candidate.shift + candidate.size + candidate.fft_points
+    if frame_count is not None:
+        length = (candidate.start + frame_count + 8) * candidate.shift + candidate.size + candidate.fft_points
         samples = samples[:length]
     return candidate.reorder(np.clip(candidate.compute(samples).astype(np.float64), -1e30, 1e30))
 
@@ -322,17 +329,11 @@ def fit_map(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
     rows: int | None = None,
 ) -> Settled | None:  # fmt: skip
-    """Return a candidate with the simplest map from its features to an array.
+    """Return a candidate with the simplest map from its features to the array of ``sheet``.
 
-    Args:
-        candidate: features that may have given the array.
-        sheet: the array and its arrangement.
-        tolerance: largest residual of an explanation.
-        arrangement: transformation of the features. None for the arrangement of the sheet.
-        rows: number of rows that are compared. None for all.
-
-    Returns:
-        The settled candidate. None if it cannot be compared with the array.
+    Return None if the candidate cannot be compared with the array. ``tolerance`` is the largest residual of an
+    explanation. ``arrangement`` replaces the sheet's transformation of the features. Only the first ``rows`` rows of
+    the array are compared, or all for None.
     """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
@@ -349,39 +350,42 @@ def fit_map(
     start = round(candidate.start / stride)
     if stride > 1:
         start = fits.find_best_shift(features[:, columns], values[:, columns], start, 2)
-    part, target = fits.overlap(features, values, start)
+    common_features, target = fits.select_common_frames(features, values, start)
     row, count = max(-start, 0), len(target)
     compared = sheet.rows[row : row + count]
     if count < 2 or compared.sum() < 2:
         return None
     last = int(np.flatnonzero(compared)[-1]) + 1
-    others = [features] * (len(features) != count) + [part[:last]] * (last < count)
+    others = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
     cells = np.ix_(compared, columns)
-    before: list[fits.Map] = []
+    earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
     if features.shape[1] > plain.shape[1]:
         for name, normalized, words in fits.list_normalizations(plain, plain):
-            mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
-            before.append((f"before that: {name}", mapped, words))
-    fit = fits.find_simplest(part, target, tolerance, cells, others, before, sheet.step)
+            mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
+            earlier_maps.append((f"before that: {name}", mapped, words))
+    fit = fits.find_simplest_map(common_features, target, tolerance, cells, others, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 
-def _list_edges(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield variations that mainly change the frames at the edges of the audio."""
+def _list_edge_variations(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield variations of a candidate that mainly change the frames at the edges of the audio: paddings, zeros."""
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
             yield framed.change({"source": append_zeros(framed.source)})
-        if candidate.value("preemphasis_coefficient") and not candidate.whole:
+        if candidate.get("preemphasis_coefficient") and not candidate.whole:
             yield framed.change({"whole": ("preemphasis",)})
 
 
-def spread_maximum(rounding: Doubles) -> Doubles:
-    """Return for each cell of an array (frames, columns) the largest value of the neighboring frames and columns."""
+def spread_maximum(values: Doubles) -> Doubles:
+    """Return for each cell (frames, columns) the largest value of a block of 3 frames and 3 columns around the cell.
+
+    Beyond an edge of the array, the block continues at the opposite edge.
+    """
     for axis in (0, 1):
-        rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
-    return rounding
+        values = np.maximum(values, np.maximum(np.roll(values, 1, axis), np.roll(values, -1, axis)))
+    return values
 
 
 @dataclass(frozen=True)
@@ -400,7 +404,7 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of an array that the settled features do not explain."""
+    """Return the places of an array that the settled features do not explain within ``tolerance``."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
@@ -417,7 +421,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     is_padding = np.ones(len(rows), bool)
     is_padding[inner[0] : inner[-1] + 1] = False
     first = find_first_column(sheet)
-    informative = sheet.columns if sheet.arrangement.words else sheet.own_columns
+    informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
     quiet_columns = np.logical_and(columns & informative, is_resampled)
     ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
     inside = (mapped > mapped.min()) & (mapped < mapped.max())
@@ -437,7 +441,7 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the number of the first column that features give."""
+    """Return the index of the array's first column that features give."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 

@@ -72,10 +72,10 @@ class AudioSource:
         """Return True if this audio was resampled from the recording."""
         return "resampled" in self.words
 
-    def with_other_rounding(self) -> AudioSource:
-        """Return this audio with noise as large as the difference between two resamplers of one kind.
+    def add_rounding_noise(self) -> AudioSource:
+        """Add noise of a millionth of the largest sample, as large as the difference of two resamplers of one kind.
 
-        The noise is a millionth of the largest sample. Audio that was not resampled has no such difference.
+        Return audio that was not resampled unchanged, because it has no such difference.
         """
         if not self.is_resampled:
             return self
@@ -85,19 +85,15 @@ class AudioSource:
     def change(
         self, words: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
     ) -> AudioSource:
-        """Return this audio with one more step and its description.
+        """Return this audio after one more step, which ``words`` describe. ``make`` returns the changed samples (T,).
 
-        Args:
-            words: description of the step.
-            make: function that returns the changed samples (T,).
-            rate: new sampling rate in Hz; None for the same rate.
-            length: new number of samples; None for the same number.
+        ``rate`` is the new sampling rate in Hz, and ``length`` the new number of samples. None keeps the old value.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` describe the resampler."""
+        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` name the resampler in the description."""
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)
@@ -138,7 +134,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     return recording
 
 
-def count_clipped(recording: npt.NDArray[Any]) -> int:
+def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
     """Count the clipped samples of a recording (channels, T).
 
     Clipped samples are runs of three or more samples that are equal to the maximum or the minimum of their channel.
@@ -154,12 +150,13 @@ def count_clipped(recording: npt.NDArray[Any]) -> int:
 
 
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
-    """Return the channels of a recording and, if there are several channels, their mean."""
-    count, length = recording.shape
-    if count == 1:
+    """Return the channels of a recording (channels, T) with ``rate`` in Hz and, if there are several, their mean."""
+    channel_count, length = recording.shape
+    if channel_count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
     channels = [
-        AudioSource(f"channel {n}", rate, functools.partial(recording.__getitem__, n), length) for n in range(count)
+        AudioSource(f"channel {channel}", rate, functools.partial(recording.__getitem__, channel), length)
+        for channel in range(channel_count)
     ]
     return [*channels, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
@@ -184,11 +181,9 @@ def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return variants of a recording with common mistakes: a wrong rate or speed, swapped bytes, lost samples.
+    """Return variants of ``source``, a channel of ``recording`` (channels, T), with common mistakes.
 
-    Args:
-        source: a channel of the recording.
-        recording: samples (channels, T).
+    Mistakes are a wrong rate or speed, lost samples and, depending on the recording, swapped bytes or joined channels.
     """
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [
@@ -213,7 +208,7 @@ def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
 
 
 def limit_source(source: AudioSource, level: float) -> AudioSource:
-    """Return audio whose samples are clipped to -``level`` to ``level``."""
+    """Return audio whose samples are clipped to the range from ``-level`` to ``level``."""
     return source.change(f"samples clipped to {level:.6g}", lambda: np.clip(source.samples, -level, level))
 
 

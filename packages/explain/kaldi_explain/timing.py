@@ -42,59 +42,60 @@ class Timing:
 
 
 class Pattern:
-    """Principal components of an array over time, from the first row that depends on the audio to the last."""
+    """Principal components of an array over time, from the first row that depends on the audio to the last.
+
+    ``target`` is the array (frames, columns). The mask ``rows`` (frames,) selects the rows that depend on the audio.
+    """
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
-        places = np.flatnonzero(rows)
-        self.begin, end = int(places[0]), int(places[-1]) + 1
+        indices = np.flatnonzero(rows)
+        self.begin, end = int(indices[0]), int(indices[-1]) + 1
         self.rows = rows[self.begin : end]
         # Numbers of rows that the whole audio may have. `self.rows` may lack masked rows of silence at the end.
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
         self.components = compute_components(target[self.begin : end], self.rows)
 
-    def timings(
+    def list_timings(
         self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
-        """Return the assumed times of the array's first row in audio, the best first.
+        """Return the assumed times of the array's rows in the audio ``source``, the best first.
 
-        Args:
-            source: audio from which the array may have been computed.
-            stride: number of frames from one row to the next.
-            parts: also consider parts of the audio.
-            certain: score of the whole audio above which parts are not considered.
+        A row is ``stride`` frames after the previous row. Parts of the audio are also considered if ``parts`` is True
+        and the score of the whole audio is at most ``certain``.
         """
         count = len(self.rows)
 
-        def excess(shift: float) -> float:
+        def measure_excess(shift: float) -> float:
             """Return the difference between the numbers of rows of the whole audio and of the array."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = list_usual_shifts(source.rate)
-        whole = sorted(
-            (shift for shift in shifts if excess(shift) <= 3 + 2048 / shift / stride), key=lambda x: excess(x) > 2
-        )
+        # With these shifts, the array covers the whole audio, up to three rows and 2048 samples.
+        whole = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
+        whole.sort(key=lambda shift: measure_excess(shift) > 2)
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
-        timings = [self._find_best(source, shift * stride, is_whole=True)[0] for shift in whole]
+        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
-            timings = [*timings[:2], *[timing for timing in timings[2:] if excess(timing.shift / stride) <= 2][:2]]
+            near = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
+            timings = [*timings[:2], *near[:2]]
         else:
-            exact = [timing for timing in timings if excess(timing.shift / stride) <= 1][:3]
+            exact = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
             # The array may cover the whole audio even if the correlation is low, so keep these timings.
             from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-                timings.append(self._find_best(source, estimated * stride, is_whole=True)[0])
+                timings.append(self._find_best_timings(source, estimated * stride, is_whole=True)[0])
             possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
-            timings += [best for shift in possible for best in self._find_best(source, shift, is_whole=False)]
+            timings += [best for shift in possible for best in self._find_best_timings(source, shift, is_whole=False)]
             timings.sort(key=lambda timing: -timing.score)
             limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
             likely = [timing for timing in timings if timing.score > limit][:9]
             timings = [*dict.fromkeys([*exact, *from_beginning, *likely])]
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
-    def _find_best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
+    def _find_best_timings(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
         """Return one or two timings with ``shift`` samples from row to row, the best first.
 
         The second timing begins more than three rows before or after the first. With ``is_whole``, the array is assumed
@@ -103,9 +104,9 @@ class Pattern:
         """
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
-        bands_of_steps = _decorrelate(energies, max(1, round(shift / step)))
+        bands_of_steps = _decorrelate_bands(energies, max(1, round(shift / step)))
         independent = min(1.0, shift / (0.0125 * source.rate))  # Frames less than 12.5 ms apart depend on each other.
-        count, timings, apart = len(self.rows), list[Timing](), 3
+        count, timings, min_distance = len(self.rows), list[Timing](), 3
         total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
         lags = np.arange(total - count + 1)
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
@@ -119,19 +120,20 @@ class Pattern:
             scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
             for _ in range(6):
                 lag = int(scores.argmax())
-                scores[max(lag - apart, 0) : lag + apart + 1] = 0
+                scores[max(lag - min_distance, 0) : lag + min_distance + 1] = 0
                 inside_rows = bands[:, lag : lag + count][:, self.rows]
                 score = compute_explained_share(self.components[:, self.rows], inside_rows, independent)
                 timings.append(Timing(shift, float(centers[lag]), score, is_whole))
         timings.sort(key=lambda timing: -timing.score)
-        distant = (timing for timing in timings if abs(timing.center - timings[0].center) > apart * shift)
-        return [timings[0], *itertools.islice(distant, 1)]
+        best = timings[0]
+        distant = (timing for timing in timings if abs(timing.center - best.center) > min_distance * shift)
+        return [best, *itertools.islice(distant, 1)]
 
 
 def list_usual_shifts(rate: float) -> list[int]:
     """Return usual frame shifts in samples, the most common first, for a sampling rate in Hz."""
-    first, last = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
-    return list(dict.fromkeys([*first, *SHIFTS, *last]))
+    common, rare = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
+    return list(dict.fromkeys([*common, *SHIFTS, *rare]))
 
 
 def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
@@ -149,19 +151,17 @@ def compute_explained_share(components: Doubles, bands: Doubles, independent: fl
 
 
 def compute_components(target: Doubles, rows: Mask) -> Doubles:
-    """Return the principal components of an array over time, which are 0 outside of the mask ``rows`` (frames,).
+    """Return at most ``THRESHOLDS.components`` principal components (components, frames) of an array (frames, columns).
 
-    The result has the shape (components, frames), with at most ``THRESHOLDS.components`` components.
-
-    If there are more than 600 columns, the components are means of neighboring columns.
+    They are 0 outside of the mask ``rows`` (frames,). If there are more than 600 columns, the components are means of
+    neighboring columns.
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
     # Clip to the range of 90% of the values, because silence would otherwise dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
-    chosen = values[rows]
-    mean, deviation = chosen.mean(0), chosen.std(0)
+    mean, deviation = values[rows].mean(0), values[rows].std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
@@ -193,7 +193,7 @@ def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
     return np.concatenate(energies)
 
 
-def _decorrelate(energies: Doubles, width: int) -> Doubles:
+def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
     """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames.
 
     The sums are 0 if there are fewer than two frames per band.
@@ -211,21 +211,19 @@ def _decorrelate(energies: Doubles, width: int) -> Doubles:
 def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     """Return the share of the variance of ``first`` that ``second`` explains at each lag: (U - T + 1,), from 0 to 1.
 
-    Args:
-        first: (n, T): series, which are zero outside of ``rows``.
-        rows: (T,): mask of the times that are compared.
-        second: (m, U): longer series, which are uncorrelated with one another.
+    ``first`` are series (n, T), which are zero outside of the mask ``rows`` (T,) of the compared times. ``second`` are
+    longer series (m, U), which are uncorrelated with one another.
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, num_rows = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
-    wide, squares = (np.fft.rfft(series, size) for series in (second, second**2))
+    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (second, second**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(correlate(squares, mask) - correlate(wide, mask) ** 2 / num_rows, 0.1 * num_rows)
+    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / num_rows, 0.1 * num_rows)
     centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
-    explained = sum((correlate(wide, series) ** 2 / power).sum(0) for series in centered)
+    explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))

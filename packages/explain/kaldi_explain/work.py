@@ -18,11 +18,8 @@ class Budget:
     """Budget of an answer, in units of work that take about a microsecond of a processor core.
 
     The search ends first. One reserve remains for settling the answer, and a smaller reserve for finishing the current
-    computation. Both reserves grow with the length of the audio. The processor time of the thread is an upper bound,
+    computation. Both reserves grow with ``seconds_of_audio``. The processor time of the thread is an upper bound,
     which only a slow or busy machine reaches. As long as counted work ends the search, results are repeatable.
-
-    Args:
-        seconds_of_audio: length of the audio in seconds.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
@@ -35,28 +32,28 @@ class Budget:
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling
 
     def charge(self, units: float) -> None:
-        """Add units of work."""
+        """Add ``units`` of work, about one for each microsecond of a processor core."""
         self.units += units
 
     def begin_stage(self, seconds: float) -> None:
-        """Begin a stage of the search that may take some seconds of the budget."""
-        self._end_of_stage = min(self._end_of_search, self._read() + seconds)
+        """Begin a stage of the search that may take ``seconds`` of the budget."""
+        self._end_of_stage = min(self._end_of_search, self._read_seconds() + seconds)
 
     def is_stage_over(self) -> bool:
         """Return True if the stage has used its share of the budget."""
-        return self._read() > self._end_of_stage
+        return self._read_seconds() > self._end_of_stage
 
     def is_search_over(self) -> bool:
         """Return True if the search has used its share of the budget."""
-        is_over = self._read() > self._end_of_search
+        is_over = self._read_seconds() > self._end_of_search
         self.is_slow |= is_over and self.units / THRESHOLDS.units_per_second <= self._end_of_search
         self.is_exhausted |= is_over
         return is_over
 
     def is_settling_over(self) -> bool:
         """Return True if the reserve for settling is used up."""
-        self._calls = -1  # Let _read read the clock, because a slow step lies between two calls of this method.
-        return self._read() > self._end_of_settling
+        self._calls = -1  # Let _read_seconds read the clock, because a slow step lies between two calls of this method.
+        return self._read_seconds() > self._end_of_settling
 
     def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
         """Yield computations until the reserve for settling is used up. The first computation is always yielded."""
@@ -65,10 +62,10 @@ class Budget:
                 return
             yield computation
 
-    def _read(self) -> float:
-        """Return the larger of work and processor time in seconds. The clock is read at every eighth call.
+    def _read_seconds(self) -> float:
+        """Return the work or the processor time since the start in seconds, whichever is larger.
 
-        Reading the clock takes a millisecond on some machines.
+        Only every eighth call reads the clock, because reading it takes a millisecond on some machines.
         """
         self._calls += 1
         if self._calls % 8 == 0:
@@ -79,7 +76,7 @@ class Budget:
 _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("budget", default=None)
 
 
-def use(budget: Budget) -> None:
+def use_budget(budget: Budget) -> None:
     """Charge all further work of this thread to ``budget``."""
     _current.set(budget)
 

@@ -15,7 +15,7 @@ from kaldi_compat.numpy import Fbank
 from kaldi_explain.arrangements import find_storage
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.explanation import explain
-from kaldi_explain.fits import NUMBER_WORDS, describe_limits, find_simplest, measure_residual
+from kaldi_explain.fits import NUMBER_WORDS, describe_limits, find_simplest_map, measure_residual
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = io_ark.load(ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav").samples[0]
@@ -148,7 +148,7 @@ def test_outliers_of_rounded_numbers_are_not_thirty_steps() -> None:
 
 @pytest.mark.parametrize("low, high", [(-np.inf, 12.0), (5.0, np.inf), (5.0, 12.0)])
 def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) -> None:
-    fit = find_simplest(NOISE, np.clip(NOISE / np.log(10), low / 2.5, high / 2.5), 1e-3)
+    fit = find_simplest_map(NOISE, np.clip(NOISE / np.log(10), low / 2.5, high / 2.5), 1e-3)
     assert fit.name.startswith("logarithms to base 10; clipped to ")
     assert (f"at least {low / 2.5:g}" in fit.name) == np.isfinite(low)
     assert (f"at most {high / 2.5:g}" in fit.name) == np.isfinite(high)
@@ -158,7 +158,7 @@ def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) ->
 @pytest.mark.parametrize("span, is_named", [(80.0, True), (79.0, False)])
 def test_lower_limit_of_80_db_below_the_maximum_is_named(span: float, is_named: bool) -> None:
     powers = 10 * NOISE / np.log(10)
-    fit = find_simplest(NOISE, np.maximum(powers, powers.max() - span), 1e-3)
+    fit = find_simplest_map(NOISE, np.maximum(powers, powers.max() - span), 1e-3)
     assert fit.name.startswith("decibels (10 log10); clipped to at least "), fit.name
     assert fit.name.endswith(", 80 dB below the maximum") == is_named
 
@@ -171,13 +171,13 @@ def test_limit_of_equal_values_is_named_without_a_warning() -> None:
 
 def test_whispers_map_is_named_for_samples_on_either_scale() -> None:
     for shift, samples, words in (0.0, "", 1), (2 * np.log(32768), ", of samples in -1 to 1", NUMBER_WORDS):
-        fit = find_simplest(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)
+        fit = find_simplest_map(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)
         assert fit.name == f"(x + 4) / 4 of logarithms to base 10, as in Whisper{samples}"
         assert fit.words == words
 
 
 def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:
-    fit = find_simplest(NOISE, changed(np.s_[:, 4], NOISE[:, 4] + 1), 1e-3)
+    fit = find_simplest_map(NOISE, changed(np.s_[:, 4], NOISE[:, 4] + 1), 1e-3)
     assert fit.name == ""
 
 

@@ -212,7 +212,7 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert found.is_exact, str(found)
     assert found.variant is not None
     assert found.variant.kind == kind.__name__.lower()
-    assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
+    assert all(found.variant.get(name) == value for name, value in options.items()), str(found)
 
 
 def bins(points: int, power: float, scale: float, *, mode: str = "reflect", speech: Any = SPEECH, size: int = 0) -> Any:
@@ -418,7 +418,7 @@ def test_options_are_marked_as_certain_or_guessed_where_a_part_of_the_spread_is_
     assert str(found).startswith("partly explained: fbank of this audio, most like fbank("), str(found)
     assert found.verdict == "partly" and "of the spread" in found.left
     assert found.variant is not None
-    assert {*found.certain, *found.guessed} == {*found.variant.settings()} and "num_mel_bins=80" in found.certain
+    assert {*found.certain, *found.guessed} == {*found.variant.list_settings()} and "num_mel_bins=80" in found.certain
     assert "; certain: num_mel_bins=80; guesses: " in str(found), str(found)
 
 
@@ -436,9 +436,9 @@ def test_option_is_certain_only_if_no_other_value_may_be_right(
     candidate: Any = Candidate("fbank", 16000, {"num_mel_bins": 40, "window_type": "hann"}, source=Any)  # type: ignore[arg-type]
 
     def measure(other: Any) -> float:
-        return max(value for name, value in cost_of_others.items() if other.value(name) != candidate.value(name))
+        return max(value for name, value in cost_of_others.items() if other.get(name) != candidate.get(name))
 
-    attempt: Any = SimpleNamespace(candidate=candidate, cost=cost, search=SimpleNamespace(measure=measure))
+    attempt: Any = SimpleNamespace(candidate=candidate, cost=cost, search=SimpleNamespace(measure_cost=measure))
     budget: Any = SimpleNamespace(limit=iter, is_settling_over=lambda: False)
     assert sorted(_split_settings(attempt, candidate, budget)[0]) == certain
     changed = candidate.change({"window_type": "povey"})
@@ -744,7 +744,7 @@ def test_answer_comes_in_time_on_a_slow_machine(kind: Any, monkeypatch: pytest.M
         monkeypatch.setattr(FeatureModel, name, computed)
 
     features = noisy_features(kind)
-    for name, seconds in (("compute", 0.04), ("spectra", 0.02), ("finish", 0.004)):
+    for name, seconds in (("compute", 0.04), ("compute_spectra", 0.02), ("finish_features", 0.004)):
         timed(name, seconds)
     monkeypatch.setattr("time.thread_time", lambda: now[0])
     found = explain(features, SAMPLES, 16000)
@@ -758,8 +758,8 @@ def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("time.thread_time", lambda: 0.0)
     monkeypatch.setattr(work, "THRESHOLDS", dataclasses.replace(THRESHOLDS, seconds=1.5))
     budgets: list[work.Budget] = []
-    use = work.use
-    monkeypatch.setattr(work, "use", lambda budget: (budgets.append(budget), use(budget)))
+    use_budget = work.use_budget
+    monkeypatch.setattr(work, "use_budget", lambda budget: (budgets.append(budget), use_budget(budget)))
     answers = {str(explain(noisy_features(Fbank), SAMPLES, 16000)) for _ in range(2)}
     assert len(answers) == 1 and "the search stopped at its limit of work" in answers.pop()
     assert len({budget.units for budget in budgets}) == 1
@@ -789,15 +789,15 @@ def test_candidate_without_the_last_of_ordered_columns_cannot_be_compared(taps: 
     search = make_search(np.random.default_rng(0).normal(size=(118, 13)))
     search.sheet = dataclasses.replace(search.sheet, arrangement=arrangements.Arrangement("", slice(None), taps=taps))
     ordered = make_candidate("mfcc", num_ceps=14, order=tuple(range(1, 14)))
-    assert search.measure(ordered) < THRESHOLDS.incomparable
-    assert search.measure(ordered.change({"num_ceps": 13})) == THRESHOLDS.incomparable
+    assert search.measure_cost(ordered) < THRESHOLDS.incomparable
+    assert search.measure_cost(ordered.change({"num_ceps": 13})) == THRESHOLDS.incomparable
 
 
 def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less() -> None:
     search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
     candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
     simple = search._simplify(candidate)
-    assert (simple.value("frame_length"), simple.window) == (20.0, "kaldi")
+    assert (simple.get("frame_length"), simple.window) == (20.0, "kaldi")
 
 
 def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -835,8 +835,8 @@ def test_rare_option_has_to_explain_as_much_beside_a_usual_option(monkeypatch: p
     search, candidate = make_search(MADE), make_candidate("fbank", num_mel_bins=80)
     changes = {"frame_length": 20.0, "offset": 8}
     for cost, is_accepted in (0.8, False), (0.6, True):
-        monkeypatch.setattr(search, "cost", lambda other, cost=cost: cost if other.offset else 1.0)
-        assert (search._accept(candidate, [changes]) != candidate) == is_accepted
+        monkeypatch.setattr(search, "get_cost", lambda other, cost=cost: cost if other.offset else 1.0)
+        assert (search._apply_proposals(candidate, [changes]) != candidate) == is_accepted
 
 
 def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -879,8 +879,8 @@ def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
     candidate: Any = SimpleNamespace(rate=24000, source=source, shift=240, first_sample=0, size=600)
     candidate.remove_noise = lambda: candidate
     starts = {24000: SimpleNamespace(cost=0.5), 16000: SimpleNamespace(cost=0.2)}
-    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), cost=lambda start: start.cost)
-    search.starts = lambda source, timings: [starts[source.rate]]
+    search = Mock(sheet=SimpleNamespace(arrangement=arrangements.PLAIN), get_cost=lambda start: start.cost)
+    search.list_starts = lambda source, timings: [starts[source.rate]]
     search.improve_starts = lambda starts: [SimpleNamespace(cost=other, rate=16000)]
     finder: Any = SimpleNamespace(
         begun=[SimpleNamespace(search=search, candidate=candidate, cost=own)], _get_lowest_cost=lambda: own,

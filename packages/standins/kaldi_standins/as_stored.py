@@ -14,11 +14,7 @@ from io_ark.streams.source import Source
 
 
 class AsStored(Codec[Any]):
-    """Codec of float matrices or vectors: float64 if stored as double, else float32.
-
-    Args:
-        kind: "matrix" or "vector".
-    """
+    """Codec of float matrices or vectors, as ``kind`` says: float64 if they are stored as double, else float32."""
 
     def __init__(self, kind: Literal["matrix", "vector"]) -> None:
         self._single, self._double = codec(kind), codec(f"double-{kind}")
@@ -32,7 +28,7 @@ class AsStored(Codec[Any]):
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         if self._is_matrix and binary and value.ndim == 2 and not value.size:
-            write_empty(sink, value)
+            write_empty_matrix(sink, value)
         else:
             (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
 
@@ -40,7 +36,7 @@ class AsStored(Codec[Any]):
         return self._double if source.peek(3) == b"\0BD" else self._single
 
 
-def write_empty(sink: Sink, matrix: npt.NDArray[Any]) -> None:
-    """Write the shape of a matrix without elements as other libraries do. Kaldi would write 0 rows and 0 columns."""
+def write_empty_matrix(sink: Sink, matrix: npt.NDArray[Any]) -> None:
+    """Write a matrix without elements with its shape, as other libraries do. Kaldi would write 0 rows and 0 columns."""
     token = b"DM " if matrix.dtype.itemsize == 8 else b"FM "
     sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, matrix.shape[0], 4, matrix.shape[1]))

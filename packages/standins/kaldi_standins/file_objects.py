@@ -33,37 +33,34 @@ _sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
 _broken: WeakSet[Any] = WeakSet()
 
 
-def check_whole(stream: Any) -> None:
+def check_writable(stream: Any) -> None:
     """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
     if stream in _broken:
         WholeWrites(name_of_stream(stream), broken=True).raise_error()
 
 
 def mark_broken(stream: Any) -> None:
-    """Make :func:`check_whole` raise for this stream from now on."""
+    """Mark a stream as broken, so that :func:`check_writable` raises for it from now on."""
     with suppress(TypeError):  # A set of weak references cannot hold every stream.
         _broken.add(stream)
 
 
 def is_name(target: object) -> bool:
-    """Return True for a string or path, and False for an open file."""
+    """Return True if ``target`` is a string or path, and False if it is an open file."""
     return isinstance(target, str | PathLike)
 
 
 def name_of_stream(target: FileOrName) -> str:
-    """Return the name of a file or stream, for messages."""
+    """Return the name of a path or stream for messages. A stream without a name is called "<stream>"."""
     return decode_file_name(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
 
 
 @contextmanager
 def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
-    """Yield the source of a name or of an open file. Leave the position of an open file after the consumed bytes.
+    """Yield the source of an rxfilename, path or open file. Leave an open file's position after the consumed bytes.
 
-    Args:
-        target: an rxfilename, a path, or an open file.
-        access: permissions. None permits commands and URLs.
-        whole: True if the caller reads the source to its end. A command that fails then raises an error, because
-            the output of the command may be incomplete.
+    ``access`` permits commands and URLs, and None permits both. ``whole`` is True if the caller reads the source to its
+    end. A failed command then raises an error, because its output may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
@@ -96,10 +93,9 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
 
 
 def read_key(fd: Any) -> str | None:
-    """Read the next key of an archive and the space after the key from an open binary file. Return None at the end.
+    """Read the next key of an archive, and the space after it, from an open binary file. Return None at the end.
 
-    Raises:
-        ArkError: the bytes are not the start of an entry.
+    Raise :class:`~io_ark.ArkError` if the bytes are not the start of an entry.
     """
     ahead = fd.peek() if type(fd) is io.BufferedReader else b""
     if b" " in ahead.lstrip():  # The buffer has the whole key, so it can be read without a source.
@@ -114,7 +110,7 @@ def read_key(fd: Any) -> str | None:
 def _open_regular_file(stream: Any, ahead: bool) -> Source | None:
     """Return a source at the position of an open regular file, and None for any other stream.
 
-    ``ahead`` permits reading beyond an object, as in :class:`~io_ark.streams.source.FileSource`.
+    If ``ahead`` is True, the source may read beyond an object, as in :class:`~io_ark.streams.source.FileSource`.
     """
     if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
         return None
@@ -125,7 +121,7 @@ def _open_regular_file(stream: Any, ahead: bool) -> Source | None:
 
 
 def find_position(stream: Any) -> int | None:
-    """Return the position of a stream, or None if the stream cannot seek to its position."""
+    """Return the position of a stream in bytes, or None if the stream cannot seek to its position."""
     try:
         position: int = stream.tell()
         stream.seek(position)
@@ -139,22 +135,17 @@ def _make_readable(stream: Any) -> Any:
 
 
 def open_sink(target: FileOrName, access: Access | None = None, *, append: bool = False) -> Output:
-    """Open a name for writing, or use an open file, which stays open.
+    """Return the output for a wxfilename or a path, or for an open file, which stays open.
 
-    Args:
-        target: name, or open file.
-        access: permission to run commands and to open URLs; None allows all.
-        append: append to an existing file.
-
-    Raises:
-        ArkError: the file cannot be opened, or an earlier write to it failed.
+    ``access`` permits commands and URLs, and None permits both. ``append`` is True to append to an existing file. Raise
+    ArkError if the file cannot be opened, or an earlier write to it failed.
     """
     if isinstance(target, str | PathLike):
         return open_output(decode_file_name(target), access=access, append=append)
     if isinstance(target, io.TextIOBase):
         target.flush()
     binary: Any = getattr(target, "buffer", target)
-    check_whole(binary)
+    check_writable(binary)
     sink = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
     start = 0
     with suppress(OSError, AttributeError):
@@ -165,18 +156,13 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
 
 
 def open_input_file(name: str, access: Access) -> Any:
-    """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
+    """Open the rxfilename ``name`` as a binary file object, or raise ArkError. ``access`` permits commands and URLs.
 
-    Args:
-        name: the rxfilename.
-        access: permission to run commands and to open URLs.
-
-    Raises:
-        ArkError: the file cannot be opened.
+    A file can seek. A pipe, standard input and a URL cannot.
     """
     target = parse_rxfilename(name)
     if target.kind == "file" and not is_url(target.path):
-        file = _open(target.path, "rb")
+        file = _open_file(target.path, "rb")
         if target.offset:
             file.seek(target.offset)
         return file
@@ -184,20 +170,14 @@ def open_input_file(name: str, access: Access) -> Any:
 
 
 def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
-    """Open a wxfilename as a binary file object.
+    """Open the wxfilename ``name`` as a binary file object, or raise ArkError.
 
-    Args:
-        name: the wxfilename.
-        access: permission to run commands and to open URLs.
-        append: append to an existing file.
-
-    Raises:
-        ArkError: the file cannot be opened.
+    ``access`` permits commands and URLs. ``append`` is True to append to an existing file.
     """
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
-        file = _OutputFile(_open(target.path, "ab" if append else "wb", 0))
-        claim_file(file, file.fileno())
+        file = _OutputFile(_open_file(target.path, "ab" if append else "wb", 0))
+         claim_file(file, file.fileno())
         return file
     return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 
@@ -208,28 +188,30 @@ class _OutputFile(io.BufferedWriter):
     _is_lost = False
 
     def give_up(self) -> None:
+        """Discard the buffer and close the file. :func:`claim` calls this when the same path is opened again."""
         if not self.closed:
             self._is_lost = True
             mark_broken(self)
             self.raw.close()
 
     def close(self) -> None:
+        """Close the file, or raise :class:`WriteError` if the same path was opened again in the meantime."""
         super().close()
         if self._is_lost:
             raise WriteError(OPENED_AGAIN, file=str(self.name))
 
 
-def _open(path: str, mode: str, buffering: int = -1) -> Any:
-    """Open a file like Python's ``open``, whose errors become MissingFileError or OpenError."""
+def _open_file(path: str, mode: str, buffering: int = -1) -> Any:
+    """Open a file like Python's ``open``. Its errors become MissingFileError or OpenError."""
     try:
         return open(path, mode, buffering)
     except (OSError, ValueError) as error:
-        kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
-        raise kind(f"cannot be opened: {describe_error(error)}", file=path) from error
+        error_type = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
+        raise error_type(f"cannot be opened: {describe_error(error)}", file=path) from error
 
 
 class _SourceOfRead:
-    """Adapter for streams that have only ``read``."""
+    """Adapter that gives ``readinto`` to a stream that has only ``read``."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -55,7 +55,7 @@ def _read_mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> Ra
 
 
 def _list_functions(name: str, kind: Kind) -> dict[str, Any]:
-    """Return the functions that create readers and the writer of one kind of object. A key is the function's name."""
+    """Map names of Kaldi's classes for the type ``name`` to functions that create readers or writers of ``kind``."""
     return {
         f"Sequential{name}Reader": partial(SequentialReader, kind=kind),
         f"RandomAccess{name}Reader": partial(RandomAccessReader, kind=kind),

@@ -23,7 +23,7 @@ Field = tuple[str, type, Any, str]  # Name, type, default (or a function that re
 
 
 class NamedOptions:
-    """Base class of mutable dataclasses of options. A name that is not an option raises OptionError.
+    """Base class of mutable dataclasses of options. Setting a name that is not an option raises ``name_error``.
 
     Attributes:
         our_type: the dataclass of kaldi-compat with the same options.
@@ -39,41 +39,40 @@ class NamedOptions:
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
-            cls._check(name)
+            cls._check_name(name)
         return super().__new__(cls)
 
     if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
-            self._check(name)
+            self._check_name(name)
             object.__setattr__(self, name, value)
 
     @classmethod
-    def _check(cls, name: str) -> None:
+    def _check_name(cls, name: str) -> None:
         """Raise ``name_error`` if no option has this name."""
         fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
         if name not in fields:
-            known = find_nearest_option(name, cls._describe_options(fields))
-            hint = f"did you mean {known}?" if known else f"choose from {', '.join(fields)}"
+            nearest = find_nearest_option(name, cls._describe_options(fields))
+            hint = f"did you mean {nearest}?" if nearest else f"choose from {', '.join(fields)}"
             raise cls.name_error(f"{cls.__name__} has no option {name}: {hint}")
 
     @classmethod
     def _describe_options(cls, fields: Mapping[str, Any]) -> dict[str, OptionInfo]:
-        """Return the declarations of our options by the other library's names. Our names become aliases."""
-        declared = get_infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
-        our_names = {cls.their_names.get(name, name): name for name in declared}
+        """Map the other library's names in ``fields`` to declarations of our options. Our names become aliases."""
+        declarations = get_infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
+        our_names = {cls.their_names.get(name, name): name for name in declarations}
         return {
-            theirs: dataclasses.replace(declared[name], known_as=(*declared[name].known_as, name))
+            theirs: dataclasses.replace(declarations[name], known_as=(*declarations[name].known_as, name))
             for theirs, name in our_names.items()
             if theirs in fields
         }
 
     @classmethod
     def convert(cls, values: Mapping[str, Any]) -> Any:
-        """Return our options with ``values``, whose keys are the other library's names. Unknown keys are ignored.
+        """Return an instance of ``our_type``. ``values`` maps the other library's names to values.
 
-        Raises:
-            OptionError: Kaldi refuses a value.
+        Unknown names are ignored. Raise :class:`OptionError` if Kaldi refuses a value.
         """
         names = {name: cls.their_names.get(name, name) for name in get_infos(cls.our_type)}
         return cls.our_type(**{name: values[theirs] for name, theirs in names.items() if theirs in values})
@@ -89,10 +88,7 @@ class OptionGroups(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary of options and groups. Absent options keep their defaults.
-
-        Unknown names are ignored.
-        """
+        """Make options from a dictionary of options and groups, without unknown names. Absent options keep defaults."""
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
             kind = type(getattr(options, name))
@@ -117,19 +113,19 @@ def make_options_class(
         base: base class.
         text: docstring, to which the meanings of the fields are appended.
         our_type: the dataclass of kaldi-compat with the same options.
-        fields: the fields.
-        compared: True if instances with equal values are equal.
+        fields: name, type, default and meaning of each field. A callable default is called for each instance.
+        compared: True to generate ``__eq__`` and ``__repr__``, which compare and show the values.
     """
-    declared = [
+    declarations = [
         (field, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
         for field, kind, default, _ in fields
     ]
     meanings = "".join(f"    {field}: {meaning}.\n" for field, _, _, meaning in fields)
     module = f"{base.__module__.rpartition('.')[0]}.options"
     body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
-    made: Any = dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
-    made.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # The originals' tests read it.
-    return made
+    cls: Any = dataclasses.make_dataclass(name, declarations, bases=(base,), namespace=body, eq=compared, repr=compared)
+    cls.__init__.__doc__ = f"Set the options.\n\nArgs:\n{meanings}"  # The originals' tests read it.
+    return cls
 
 
 def make_fields(
@@ -139,7 +135,7 @@ def make_fields(
     renamed: Mapping[str, str] = SHORT_NAMES,
     **defaults: Any,
 ) -> list[Field]:
-    """Return the fields of a dataclass for some options of kaldi-compat.
+    """Return the fields for :func:`make_options_class` that correspond to the options ``names`` of kaldi-compat.
 
     Args:
         our_type: the dataclass of kaldi-compat.
@@ -148,7 +144,7 @@ def make_fields(
         renamed: maps names to different names of the fields.
         defaults: defaults that replace kaldi-compat's defaults, by name.
     """
-    known = {field.name: field for field in dataclasses.fields(our_type)}
-    fields = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
+    ours = {field.name: field for field in dataclasses.fields(our_type)}
+    fields = [(renamed.get(name, name), defaults.get(name, ours[name].default), ours[name]) for name in names]
     return [(name, type(default), default, (meanings or {}).get(name) or get_info(field).description)
             for name, default, field in fields]  # fmt: skip

@@ -84,7 +84,7 @@ def install(*names: str) -> dict[str, str]:
             omniio, torchaudio.
 
     Returns:
-        The replaced modules, mapped to the stand-in's modules.
+        A dictionary that maps the names of the replaced modules to the names of the stand-ins' modules.
 
     Raises:
         OptionError: a library has no stand-in.
@@ -102,13 +102,13 @@ def install(*names: str) -> dict[str, str]:
         sys.meta_path.insert(0, finder)
     replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
     finder.modules.update(replaced)
-    finder.replace_loaded()
+    finder.replace_loaded_modules()
     os.environ.update(make_environment(finder.roots))
     return replaced
 
 
 def _describe_unknown(name: str) -> str:
-    """Return the error message, with advice, for a library that cannot be replaced."""
+    """Return the error message, with advice, for a ``name`` that is not a replaceable library."""
     if name == "transformers":
         return (
             "transformers cannot be replaced: import the extractor from kaldi_standins.transformers, or call "
@@ -127,7 +127,7 @@ def install_from_environment() -> None:
 
 
 def make_environment(names: Iterable[str]) -> dict[str, str]:
-    """Return environment variables that pass ``names`` and this process's stand-ins to child processes."""
+    """Return environment variables for child processes that install the stand-ins of ``names`` and of this process."""
     inherited = filter(None, os.environ.get(VARIABLE, "").split(","))
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != STARTUP]
     return {VARIABLE: ",".join(sorted({*names, *inherited})), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
@@ -156,8 +156,7 @@ class Finder:
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec that loads the stand-in's module or completes the original, or None for any other module.
 
-        Raises:
-            ModuleNotFoundError: the stand-in lacks this module.
+        Raise ModuleNotFoundError if the stand-in lacks the module ``fullname``.
         """
         ours = self._find_stand_in(fullname)
         if ours is None:
@@ -165,12 +164,12 @@ class Finder:
         keeps_original = self._keeps_original(fullname)
         original = importlib.machinery.PathFinder.find_spec(fullname, path) if keeps_original else None
         if original is not None:
-            # An overlaid library has to be loaded before its stand-in, which `_exists` would import.
-            if original.loader is not None and (_is_overlaid(fullname) or _exists(ours)):
+            # An overlaid library has to be loaded before its stand-in, which `_module_exists` would import.
+            if original.loader is not None and (_is_overlaid(fullname) or _module_exists(ours)):
                 completed: Any = _Completed(original.loader, ours)
                 original.loader = completed
             return original
-        if not _exists(ours):
+        if not _module_exists(ours):
             if keeps_original:  # An optional module of the original may be missing.
                 return None
             library = fullname.partition(".")[0]
@@ -179,16 +178,16 @@ class Finder:
         alias: Any = _Alias(ours)
         return importlib.util.spec_from_loader(fullname, alias)
 
-    def replace_loaded(self) -> None:
-        """Remove or complete modules that are already imported. Warn that their importers still use the originals."""
+    def replace_loaded_modules(self) -> None:
+        """Remove or complete replaced modules that are already imported, and warn that importers keep the originals."""
         stale = []
         for name, module in list(sys.modules.items()):
             ours = self._find_stand_in(name)
             if ours is None or getattr(module, "__name__", ours) == ours:
                 continue
             if self._keeps_original(name):
-                if _exists(ours):
-                    _complete(module, ours)
+                if _module_exists(ours):
+                    _complete_module(module, ours)
                 if _is_overlaid(name):
                     stale.append(name)
                 continue
@@ -205,7 +204,7 @@ class Finder:
             )
 
     def _find_stand_in(self, fullname: str) -> str | None:
-        """Return the name of the stand-in's module for a replaced module or a submodule of it, or None."""
+        """Return the name of the stand-in's module for a replaced module or its submodule, or None for another one."""
         package, suffix = fullname, ""
         while package:
             if package in self.modules:
@@ -215,7 +214,7 @@ class Finder:
         return None
 
     def _keeps_original(self, fullname: str) -> bool:
-        """Return True if a module of an installed library stays. The stand-in may then add or replace names in it."""
+        """Return True if the original module stays and the stand-in only adds or replaces names in it."""
         parent = fullname.rpartition(".")[0]
         if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The whole parent package was replaced.
             return False
@@ -235,6 +234,7 @@ class _Alias:
         self._ours = ours
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Import and return the stand-in's module."""
         module = importlib.import_module(self._ours)
         self._spec = module.__spec__
         return module
@@ -244,7 +244,7 @@ class _Alias:
 
 
 class _Completed:
-    """Loads an original module with its own loader, and then sets names of the stand-in by :func:`_complete`."""
+    """Loads an original module with its own loader, and then sets names of the stand-in by :func:`_complete_module`."""
 
     def __init__(self, loader: Any, ours: str) -> None:
         self._loader, self._ours = loader, ours
@@ -256,6 +256,7 @@ class _Completed:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        """Run the original module and complete it, or raise ImportError if its C code does not fit torch."""
         try:
             self._loader.exec_module(module)
         except OSError as error:  # The library's C code does not fit the installed torch.
@@ -264,11 +265,11 @@ class _Completed:
                 f"{library} {_get_version(library)} cannot be imported with torch {torch}: {_shorten_error(error)}; "
                 f"install the {library} for torch {torch}, or uninstall it to use the whole stand-in"
             ) from error
-        _complete(module, self._ours)
+        _complete_module(module, self._ours)
 
 
-def _complete(module: ModuleType, ours: str) -> None:
-    """Set names of an original module to the values that they have in the stand-in's module ``ours``.
+def _complete_module(module: ModuleType, ours: str) -> None:
+    """Set names of an original module to their values in the stand-in's module, whose name is ``ours``.
 
     Only names that the original lacks are set. In lhotse, where the stand-in replaces classes, only names that the
     original has are set. In torchaudio, ``load`` and ``save`` are added if the original cannot read audio files.
@@ -314,12 +315,8 @@ def _shorten_error(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def _exists(module: str) -> bool:
-    """Return True if a module can be found.
-
-    Raises:
-        ModuleNotFoundError: a package that the module's parents import is not installed.
-    """
+def _module_exists(module: str) -> bool:
+    """Return True if a module can be found. Raise ModuleNotFoundError if its parents import a missing package."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:
@@ -329,7 +326,10 @@ def _exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process with the command of ``python -m kaldi_standins``. Exit with 2 for invalid arguments."""
+    """Run ``arguments``, which are "replace NAMES [--] COMMAND": replace this process with the command.
+
+    Exit with the status 2 for invalid arguments, and 127 if the command cannot be run.
+    """
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
         from kaldi_compat.cli.program import run_printing_command
@@ -350,8 +350,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
             print(f"kaldi_standins: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
             reason = find_audio_problem()
-            whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
-            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
+            origin = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
+            print(f"kaldi_standins: torchaudio.{' and '.join(FILES)} are {origin}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:

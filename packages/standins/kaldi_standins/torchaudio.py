@@ -89,7 +89,10 @@ _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "pl
 
 @functools.lru_cache(maxsize=64)
 def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
-    """Return a feature. It is cached, because creating it takes longer than computing a short utterance."""
+    """Return the module of ``feature`` with ``options``, pairs of names and values, on a device.
+
+    Modules are cached, because creating one takes longer than computing a short utterance.
+    """
     # Create the module in a new thread, outside of the caller's inference mode, gradients, tracing and transforms,
     # because later calls in other modes use the same module and its constants.
     with ThreadPoolExecutor(1) as thread:
@@ -102,9 +105,9 @@ class WaveformError(AudioError, AssertionError):
     """Error for a waveform of a wrong shape, without the channel, or shorter than a frame. torchaudio asserts this."""
 
 
-def _set_sizes(options: dict[str, Any]) -> dict[str, Any]:
-    """Return plain options whose frames have torchaudio's numbers of samples, which torchaudio rounds differently."""
-    plain = {name: _to_plain(name, value) for name, value in options.items()}
+def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Convert options to Python types, and adjust frame lengths and shifts to torchaudio's rounding to samples."""
+    plain = {name: _convert_argument(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
         length = plain.get(name)
@@ -125,7 +128,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` that holds this feature's module. Add a missing attribute."""
+    """Return the name of the attribute of ``_compiled`` with the module of ``feature``. Add a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -144,12 +147,12 @@ _register_compiled_module._dynamo_marked_constant = True  # type: ignore[attr-de
 
 
 def _make_constant(value: Any) -> Any:
-    """Return a number that is a constant in compiled code, where torch.compile(dynamic=True) makes floats variables."""
+    """Return a float as a constant of compiled code, where torch.compile(dynamic=True) makes floats variables."""
     return float.fromhex(value.hex()) if isinstance(value, float) else value
 
 
-def _to_plain(name: str, value: Any) -> Any:
-    """Convert an argument to a Python type. torchaudio accepts tensors of one element, and floats as integers."""
+def _convert_argument(name: str, value: Any) -> Any:
+    """Convert the argument ``name`` to a Python type. torchaudio accepts tensors (), and floats as integers."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:
@@ -157,7 +160,7 @@ def _to_plain(name: str, value: Any) -> Any:
     return int(value) if _TYPES.get(name) is int and isinstance(value, float) and value.is_integer() else value
 
 
-def _compute(
+def _compute_feature(
     feature: str,
     waveform: Waveform,
     *,
@@ -170,7 +173,8 @@ def _compute(
     """Compute ``feature``: "fbank", "mfcc", "plp" or "spectrogram". :func:`spectrogram` describes the arguments."""
     if not isinstance(waveform, Tensor):
         options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
-        return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _check_list_of_tensors(waveform)]
+        waveforms = _check_list_of_tensors(waveform)
+        return [_compute_feature(feature, tensor, vtln_warp=vtln_warp, **options) for tensor in waveforms]
     if waveform.ndim not in (2, 3):
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}: for one "
@@ -184,7 +188,7 @@ def _compute(
         raise WaveformError(
             f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad the audio"
         )
-    options = _set_sizes(options)
+    options = _convert_options(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}
     channel = max(int(channel), 0)
@@ -204,15 +208,16 @@ def _compute(
 
 
 def _check_list_of_tensors(waveforms: Any) -> list[Tensor]:
-    if not isinstance(waveforms, list | tuple) or not all(isinstance(one, Tensor) for one in waveforms):
+    """Return a list or tuple of tensors as a list. Raise :class:`WaveformError` for any other value."""
+    if not isinstance(waveforms, list | tuple) or not all(isinstance(waveform, Tensor) for waveform in waveforms):
         raise WaveformError("the waveform must be a tensor or a list of tensors: convert arrays with torch.from_numpy")
     return list(waveforms)
 
 
 def _subtract_mean(features: Tensor) -> Tensor:
-    """Subtract each column's mean. For a single utterance on a CPU, the mean is rounded like Kaldi's."""
-    plain = features.ndim == 2 and features.dtype == torch.float32
-    if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
+    """Subtract each column's mean from features (..., frames, dim). On a CPU, one utterance has Kaldi's rounding."""
+    is_plain = features.ndim == 2 and features.dtype == torch.float32
+    if is_plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
         return torch.from_numpy(engine.subtract_mean(features.numpy()))
     return features - features.mean(-2, keepdim=True)
 
@@ -229,7 +234,7 @@ def _let_compute(function: F) -> F:
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:
         function(*arguments, **named)  # Lets Python raise a TypeError for wrong arguments.
-        return _compute(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
+        return _compute_feature(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
 
     return compute  # type: ignore[return-value]
 
@@ -259,7 +264,7 @@ def spectrogram(
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
         channel: the channel, from 0 on. -1 also selects the first channel.
         min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
-        subtract_mean: subtract each column's mean.
+        subtract_mean: True to subtract each column's mean.
 
     The other arguments are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
 
@@ -270,7 +275,9 @@ def spectrogram(
         WaveformError: the channel does not exist, the waveform has a wrong shape, or it is shorter than a frame.
         OptionError: the options are invalid in Kaldi.
 
-    >>> spectrogram(torch.zeros(1, 16000)).shape
+    >>> import torch
+    >>> from kaldi_standins import torchaudio as kaldi
+    >>> kaldi.spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
     """
 
@@ -309,7 +316,9 @@ def fbank(
     Arguments, results and errors are as in :func:`spectrogram`, with the fields of
     :class:`~kaldi_compat.options.spectral.FbankOptions`. ``vtln_warp`` is the VTLN factor.
 
-    >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
+    >>> import torch
+    >>> from kaldi_standins import torchaudio as kaldi
+    >>> kaldi.fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
     """
 
@@ -348,7 +357,9 @@ def mfcc(
     Arguments, results and errors are as in :func:`fbank`, with the fields of
     :class:`~kaldi_compat.options.spectral.MfccOptions`.
 
-    >>> mfcc(torch.zeros(2, 1, 16000)).shape
+    >>> import torch
+    >>> from kaldi_standins import torchaudio as kaldi
+    >>> kaldi.mfcc(torch.zeros(2, 1, 16000)).shape
     torch.Size([2, 98, 13])
     """
 
@@ -362,16 +373,18 @@ def plp(
     dither: float = 0.0,
     **options: Any,
 ) -> Any:
-    """Compute perceptual linear prediction cepstra, which torchaudio does not have.
+    """Compute perceptual linear prediction (PLP) cepstra like ``compute-plp-feats``. torchaudio has no such function.
 
     Arguments, results and errors are as in :func:`fbank`. ``options`` are the fields of
     :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
-    >>> plp(torch.zeros(1, 16000)).shape
+    >>> import torch
+    >>> from kaldi_standins import torchaudio as kaldi
+    >>> kaldi.plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])
     """
     options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean, "dither": dither}
-    return _compute("plp", waveform, vtln_warp=vtln_warp, **options)
+    return _compute_feature("plp", waveform, vtln_warp=vtln_warp, **options)
 
 
 def get_mel_banks(
@@ -398,8 +411,10 @@ def get_mel_banks(
     Raises:
         OptionError: the frequencies are out of order or range.
 
-    >>> [t.shape for t in get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)]
-    [torch.Size([23, 256]), torch.Size([23, 1])]
+    >>> from kaldi_standins.torchaudio import get_mel_banks
+    >>> weights, centers = get_mel_banks(23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)
+    >>> weights.shape, centers.shape
+    (torch.Size([23, 256]), torch.Size([23, 1]))
     """
     options = {
         "num_mel_bins": num_bins,
@@ -410,7 +425,7 @@ def get_mel_banks(
         "vtln_low": vtln_low,
         "vtln_high": vtln_high,
     }
-    plain = {name: _to_plain(name, value) for name, value in options.items()}
+    plain = {name: _convert_argument(name, value) for name, value in options.items()}
     banks = mel.compute_mel_banks(
         FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
@@ -424,11 +439,13 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
     Args:
         waveform: samples (channels, T).
         orig_freq, new_freq: sampling rates in Hz.
-        lowpass_filter_width: zero crossings of the filter on each side.
+        lowpass_filter_width: number of zero crossings of the filter on each side.
 
     Returns:
         Samples (channels, ceil(T * new_freq / orig_freq)).
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio import resample_waveform
     >>> resample_waveform(torch.zeros(1, 441), 44100, 16000).shape
     torch.Size([1, 160])
     """
@@ -438,13 +455,15 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
 
 
 def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
-    """Apply a NumPy function of float32 to a tensor."""
+    """Apply a NumPy function of float32 arrays to a tensor. The result has the tensor's device and type."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 
 def mel_scale(freq: Tensor) -> Tensor:
     """Convert frequencies in Hz, of any shape, to mel, in float32 as in Kaldi.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio import mel_scale
     >>> mel_scale(torch.tensor([0.0, 1000.0])).round().tolist()
     [0.0, 1000.0]
     """
@@ -452,17 +471,33 @@ def mel_scale(freq: Tensor) -> Tensor:
 
 
 def mel_scale_scalar(freq: float) -> float:
-    """Convert one frequency in Hz to mel, in float32 as in Kaldi."""
+    """Convert one frequency in Hz to mel, in float32 as in Kaldi.
+
+    >>> from kaldi_standins.torchaudio import mel_scale_scalar
+    >>> round(mel_scale_scalar(1000.0))
+    1000
+    """
     return float(mel.convert_hertz_to_mel(np.float32(freq)))
 
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
-    """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi."""
+    """Convert mel frequencies, of any shape, to Hz, in float32 as in Kaldi.
+
+    >>> import torch
+    >>> from kaldi_standins.torchaudio import inverse_mel_scale
+    >>> inverse_mel_scale(torch.tensor([0.0, 1000.0])).round().tolist()
+    [0.0, 1000.0]
+    """
     return _apply_in_float32(mel.convert_mel_to_hertz, mel_freq)
 
 
 def inverse_mel_scale_scalar(mel_freq: float) -> float:
-    """Convert one mel frequency to Hz, in float32 as in Kaldi."""
+    """Convert one mel frequency to Hz, in float32 as in Kaldi.
+
+    >>> from kaldi_standins.torchaudio import inverse_mel_scale_scalar
+    >>> round(inverse_mel_scale_scalar(1000.0))
+    1000
+    """
     return float(mel.convert_mel_to_hertz(np.float32(mel_freq)))
 
 
@@ -488,6 +523,8 @@ def vtln_warp_freq(
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio import vtln_warp_freq
     >>> vtln_warp_freq(100.0, 7500.0, 20.0, 8000.0, 1.0, torch.tensor([1000.0])).tolist()
     [1000.0]
     """
@@ -503,6 +540,14 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Warp the mel frequencies ``mel_freq`` with the VTLN warp. See :func:`vtln_warp_freq` for the arguments."""
+    """Warp mel frequencies ``mel_freq``, of any shape, with the VTLN warp, and return mel frequencies.
+
+    The other arguments and the error are the same as for :func:`vtln_warp_freq`.
+
+    >>> import torch
+    >>> from kaldi_standins.torchaudio import vtln_warp_mel_freq
+    >>> vtln_warp_mel_freq(100.0, 7500.0, 20.0, 8000.0, 1.0, torch.tensor([1000.0])).round().tolist()
+    [1000.0]
+    """
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

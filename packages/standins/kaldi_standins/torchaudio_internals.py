@@ -34,7 +34,7 @@ def _next_power_of_2(x: int) -> int:
 
 
 def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edges: bool) -> Tensor:
-    """Cut audio (T,) into frames (frames, window_size). With ``snip_edges``, short audio gives the shape (0, 0)."""
+    """Cut audio (T,) into frames (frames, window_size). With ``snip_edges``, too short audio gives the shape (0, 0)."""
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)
@@ -44,7 +44,7 @@ def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edg
 def _feature_window_function(
     window_type: str, window_size: int, blackman_coeff: float, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
-    """Return the window (window_size,)."""
+    """Return the window ``window_type`` (window_size,). ``blackman_coeff`` is the Blackman window's coefficient."""
     return torch.tensor(_window(window_type, window_size, blackman_coeff), device=device, dtype=dtype)
 
 
@@ -63,10 +63,9 @@ def _get_waveform_and_window_properties(
     round_to_power_of_two: bool,
     preemphasis_coefficient: float,
 ) -> tuple[Tensor, int, int, int]:
-    """Return a channel of audio (channels, T), and the window's shift, size and padded size in samples.
+    """Return a channel (T,) of audio (channels, T), and the window's shift, size and padded size in samples.
 
-    Raises:
-        AssertionError: the channel does not exist, or an option is out of range.
+    Raise AssertionError if the channel does not exist, or an option is out of range.
     """
     channel = max(channel, 0)
     assert channel < len(waveform), f"channel {channel} does not exist: pass a channel from 0 to {len(waveform) - 1}"
@@ -113,15 +112,15 @@ def _get_window(
 
 
 def _subtract_column_mean(tensor: Tensor, subtract_mean: bool) -> Tensor:
-    """Subtract each column's mean if ``subtract_mean``."""
+    """Subtract each column's mean from features (frames, dim) if ``subtract_mean`` is True."""
     return tensor - tensor.mean(0, keepdim=True) if subtract_mean else tensor
 
 
 def _get_dct_matrix(num_ceps: int, num_mel_bins: int) -> Tensor:
-    """Return the matrix (num_mel_bins, num_ceps) from log mel energies to cepstra."""
+    """Return the DCT matrix (num_mel_bins, num_ceps) that converts log mel energies to cepstra."""
     return torch.from_numpy(tables.compute_dct(num_ceps, num_mel_bins).T.copy())
 
 
 def _get_lifter_coeffs(num_ceps: int, cepstral_lifter: float) -> Tensor:
-    """Return the factors (num_ceps,) on the cepstra."""
+    """Return the lifter's factors (num_ceps,), by which cepstra are multiplied."""
     return torch.from_numpy(tables.compute_lifter(num_ceps, cepstral_lifter))

@@ -44,30 +44,32 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
 
     >>> import io
-    >>> import numpy as np
-    >>> from kaldi_standins import kaldi_io, torchaudio_kaldi_io
-    >>> file = io.BytesIO()
-    >>> kaldi_io.write_mat(file, np.zeros((5, 2), np.float32), key="utt1")
-    >>> position = file.seek(0)
-    >>> [(key, matrix.shape) for key, matrix in torchaudio_kaldi_io.read_mat_ark(file)]
-    [('utt1', torch.Size([5, 2]))]
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_mat_ark
+    >>> [(key, matrix.shape) for key, matrix in read_mat_ark(io.BytesIO(b"utt1 [ 1 2 3 ]\\n"))]
+    [('utt1', torch.Size([1, 3]))]
     """
     return _convert_to_tensors(kaldi_io.read_mat_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float matrices that a script file names; see :func:`read_mat_ark`.
+    """Read the float matrices that a script file lists. See :func:`read_mat_ark` for the results.
 
     Args:
-        file_or_fd: name of a file, a command, or an open binary file.
+        file_or_fd: name of a script file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        io_ark.ArkError: a file cannot be opened, or an entry is not a matrix.
+
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_mat_scp
+    >>> features = dict(read_mat_scp("feats.scp"))  # doctest: +SKIP
     """
     return _convert_to_tensors(kaldi_io.read_mat_scp(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors of an archive: tensors (elements,), float64 for stored float64 values, else float32.
+    """Read the float vectors of an archive: tensors (elements,), float64 for doubles and entries in text, else float32.
 
     Args:
         file_or_fd: name of the archive, a command, or an open binary file.
@@ -76,17 +78,28 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
+
+    >>> import io
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_ark
+    >>> dict(read_vec_flt_ark(io.BytesIO(b"utt1 [ 1 2 3 ]\\n")))
+    {'utt1': tensor([1., 2., 3.], dtype=torch.float64)}
     """
     return _convert_to_tensors(kaldi_io.read_vec_flt_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`.
+    """Read the float vectors that a script file lists. See :func:`read_vec_flt_ark` for the results.
 
     Args:
-        file_or_fd: name of a file, a command, or an open binary file.
+        file_or_fd: name of a script file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        io_ark.ArkError: a file cannot be opened, or an entry is not a vector.
+
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_flt_scp
+    >>> vectors = dict(read_vec_flt_scp("vad.scp"))  # doctest: +SKIP
     """
     return _convert_to_tensors(kaldi_io.read_vec_flt_scp(file_or_fd, pipes=pipes, network=network))
 
@@ -101,22 +114,34 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.
+
+    >>> import io
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_int_ark
+    >>> dict(read_vec_int_ark(io.BytesIO(b"utt1 3 3 5\\n")))
+    {'utt1': tensor([3, 3, 5])}
     """
     return _convert_to_tensors(kaldi_io.read_vec_int_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`.
+    """Read the integer vectors that a script file lists. See :func:`read_vec_int_ark` for the results.
 
     Args:
-        file_or_fd: name of a file, a command, or an open binary file.
+        file_or_fd: name of a script file, a command, or an open binary file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
+
+    Raises:
+        io_ark.ArkError: a file cannot be opened, or an entry is not a vector of integers.
+
+    >>> from kaldi_standins.torchaudio_kaldi_io import read_vec_int_scp
+    >>> alignments = dict(read_vec_int_scp("ali.scp"))  # doctest: +SKIP
     """
     return _convert_to_tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
 
 
 @repeat_errors
 def _convert_to_tensors(entries: Iterator[tuple[str, Any]]) -> Entries:
+    """Yield each key with its array converted to a tensor, which shares the array's memory."""
     for key, value in entries:
         yield key, torch.from_numpy(value)

@@ -46,8 +46,11 @@ def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
     return Fbank._from_settings(settings).to(device)
 
 
-def _to_arrays(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as one-dimensional arrays, or None if an utterance has a different shape."""
+def _list_utterances(raw_speech: Any) -> list[Any] | None:
+    """Return the utterances of a call as float32 arrays (T,), or None if an utterance has a different shape.
+
+    ``raw_speech`` is one utterance, or a list or array of utterances.
+    """
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
     )
@@ -71,7 +74,7 @@ class _Extractor:
             arguments, keywords: arguments of the original.
             device: device of the computation and of returned tensors, such as "cuda". None for the CPU.
         """
-        utterances = _to_arrays(raw_speech)
+        utterances = _list_utterances(raw_speech)
         computed = (
             None if utterances is None else iter(self._compute_features(utterances, torch.device(device or "cpu")))
         )
@@ -95,6 +98,10 @@ class _Extractor:
         return [utterance.float().cpu().numpy() for utterance in features_of_utterances]
 
     def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
+        """Return the filter bank (frames, num_mel_bins) of the call's next utterance, which has been computed before.
+
+        Outside of a call, compute the filter bank of ``waveform``.
+        """
         computed = _ready.get()
         if computed is None:
             return self._compute_features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
@@ -121,6 +128,7 @@ class ASTFeatureExtractor(_Extractor, transformers.ASTFeatureExtractor):
     """``transformers.ASTFeatureExtractor``: 1024 frames of 128 log-mel bins."""
 
     def _extract_fbank_features(self, waveform: Any, max_length: int) -> Any:  # type: ignore[override]
+        """Return ``max_length`` frames of the filter bank, cut or padded with zeros at the end."""
         features = super()._extract_fbank_features(waveform, max_length=max_length)[:max_length]
         return np.pad(features, ((0, max_length - len(features)), (0, 0)))
 
@@ -145,6 +153,7 @@ class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
     """``transformers.LasrFeatureExtractor``, for MedASR: 128 log-mel bins."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, device: Any = "cpu") -> Tensor:
+        """Return the log-mel features (..., frames, 128) of audio (..., T), in double precision."""
         fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         return fbank._compute_undithered_frames(frames, self.mel_filters.to(frames))

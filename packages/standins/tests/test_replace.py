@@ -262,7 +262,7 @@ def test_deprecated_names_of_torchaudio_bring_no_warning(monkeypatch: pytest.Mon
     module.__getattr__ = deprecated  # type: ignore[method-assign]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        replace._complete(module, "kaldi_standins.torchaudio_package")
+        replace._complete_module(module, "kaldi_standins.torchaudio_package")
     assert "load" not in vars(module)
 
 

@@ -53,7 +53,7 @@ from io_ark.tables.writers import CollectedChunks
 from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
     FileOrName,
-    check_whole,
+    check_writable,
     mark_broken,
     name_of_stream,
     open_input_file,
@@ -872,7 +872,7 @@ def _write_object(kind: Codec[Any], file: FileOrName, value: Any, key: str, acce
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer)
     if isinstance(file, io.BufferedIOBase):
-        check_whole(file)
+        check_writable(file)
         try:
             file.write(data)
         except BaseException as error:

@@ -29,7 +29,7 @@ class Options(OptionGroups):
     if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
-            self._check(name)
+            self._check_name(name)
             kind = self.__dataclass_fields__[name].type
             converted = _CONVERTERS.get(kind, _copy_group)(value)
             if not isinstance(converted, kind):
@@ -68,11 +68,7 @@ class PitchExtractionBase(Options):
         return self.to_our_options().window_shift
 
     def to_our_options(self) -> PitchOptions:
-        """Convert to the options of kaldi-compat.
-
-        Raises:
-            OptionError: Kaldi refuses a value.
-        """
+        """Convert these options to kaldi-compat's options. Raise OptionError if Kaldi refuses a value."""
         options: PitchOptions = self.convert(self.flatten() | {"resample_frequency": vars(self)["resample_freq"]})
         return options
 
@@ -82,15 +78,11 @@ class ProcessPitchBase(Options):
 
     @property
     def dim(self) -> int:
-        """Number of columns of the features."""
+        """Number of columns of the features, one for each ``add_...`` option that is True."""
         return sum(value for name, value in vars(self).items() if name.startswith("add_"))
 
     def to_our_options(self) -> ProcessPitchOptions:
-        """Convert to the options of kaldi-compat.
-
-        Raises:
-            OptionError: Kaldi refuses a value.
-        """
+        """Convert these options to kaldi-compat's options. Raise OptionError if Kaldi refuses a value."""
         options: ProcessPitchOptions = self.convert(self.flatten())
         return options
 
@@ -124,6 +116,7 @@ def _to_str(value: Any) -> str | None:
 
 
 def _to_int(value: Any) -> int | None:
+    """Return an integer of 32 bits, or None for any other value. A float has no ``__index__``, so it is refused."""
     number = operator.index(value) if hasattr(value, "__index__") else 2**31
     return number if -(2**31) <= number < 2**31 else None
 
@@ -142,6 +135,7 @@ _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
 
 
 def _format_line(name: str, value: Any) -> str:
+    """Return the text of an option in :meth:`ListedOptions.__str__`, with the line breaks of the original."""
     if isinstance(value, Options):
         return f"{name}: \n{value}\n" + "\n" * (name == "frame_opts")
     return f"{name}: {_format_value(int(value) if isinstance(value, bool) else value)}\n"

@@ -25,10 +25,9 @@ SPLICED = SpliceOptions()
 
 
 def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
-    """Convert features to a float32 matrix. ``needed_by`` names a function that needs at least one frame and column.
+    """Convert features to a float32 matrix (frames, dim), or raise :class:`FeatureError`.
 
-    Raises:
-        FeatureError: the features are not a matrix, or are empty although ``needed_by`` is given.
+    ``needed_by`` is the name of a function that refuses an empty matrix.
     """
     matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
@@ -38,11 +37,14 @@ def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
 
 
 def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
-    """Return the statistics (2, dim + 1) of features (frames, dim): sums and count, then sums of squares.
+    """Compute the CMVN statistics (2, dim + 1) of features (frames, dim), like Kaldi's ``compute-cmvn-stats``.
+
+    The first row has the sums and the number of frames, and the second row the sums of squares.
 
     Raises:
         FeatureError: the features are not a matrix, or have no columns.
 
+    >>> from kaldi_standins.kaldi_native_fbank import compute_cmvn_stats
     >>> compute_cmvn_stats([[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
@@ -53,7 +55,7 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
-    """Normalize features with the means, and with ``opts.norm_vars`` the variances, of statistics.
+    """Normalize features with the means, and with ``opts.norm_vars`` the variances, like Kaldi's ``apply-cmvn``.
 
     Args:
         stats: statistics (2, dim + 1), as :func:`compute_cmvn_stats` returns them.
@@ -67,6 +69,7 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
         FeatureError: the features are not a matrix, or the statistics do not have the shape (2, dim + 1) or lack the
             variances that ``opts.norm_vars`` needs.
 
+    >>> from kaldi_standins.kaldi_native_fbank import CmvnOptions, apply_cmvn, compute_cmvn_stats
     >>> feats = [[1.0, 2.0], [3.0, 4.0]]
     >>> apply_cmvn(compute_cmvn_stats(feats), CmvnOptions(), feats).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
@@ -76,7 +79,15 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
 
 
 def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
-    """Normalize features (frames, dim) in place. See :func:`apply_cmvn` for the arguments."""
+    """Normalize features (frames, dim) in place. See :func:`apply_cmvn` for the arguments and errors.
+
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldi_native_fbank import CmvnOptions, apply_cmvn_, compute_cmvn_stats
+    >>> feats = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    >>> apply_cmvn_(compute_cmvn_stats(feats), CmvnOptions(), feats)
+    >>> feats.tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    """
     feats[...] = apply_cmvn(stats, opts, feats)
 
 
@@ -102,15 +113,15 @@ class CmvnAccumulator:
         return stats
 
     def accumulate(self, feats: npt.ArrayLike) -> None:
-        """Add features (frames, dim).
+        """Add the statistics of features (frames, dim).
 
         Raises:
             FeatureError: the accumulated statistics have a different number of columns.
         """
-        self._add(compute_cmvn_stats(feats))
+        self._add_stats(compute_cmvn_stats(feats))
 
     def add(self, dim: int, frame: Sequence[float], weight: float = 1.0) -> None:
-        """Add a frame (dim,) with a weight.
+        """Add the statistics of one frame (dim,), multiplied by ``weight``.
 
         Raises:
             FeatureError: the frame does not have ``dim`` numbers, or the statistics have a different number of columns.
@@ -118,14 +129,10 @@ class CmvnAccumulator:
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
             raise FeatureError(f"a frame must be a vector of {dim} numbers, not an array of shape {features.shape[1:]}")
-        self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
+        self._add_stats(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
-    def _add(self, stats: Doubles) -> None:
-        """Add statistics (2, dim + 1).
-
-        Raises:
-            FeatureError: the accumulated statistics have a different number of columns.
-        """
+    def _add_stats(self, stats: Doubles) -> None:
+        """Add statistics (2, dim + 1), or raise FeatureError if ``dim`` has changed."""
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
                 f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "
@@ -135,14 +142,15 @@ class CmvnAccumulator:
 
 
 def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
-    """Return features (frames, dim) with their deltas: (frames, dim * (order + 1)).
+    """Append deltas to features (frames, dim), like Kaldi's ``add-deltas``. Return (frames, dim * (order + 1)).
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
         OptionError: Kaldi refuses an option.
 
-    >>> compute_deltas(DeltaOptions(), np.zeros((10, 13))).shape
-    (10, 39)
+    >>> from kaldi_standins.kaldi_native_fbank import DeltaOptions, compute_deltas
+    >>> compute_deltas(DeltaOptions(), [[1.0, 2.0], [3.0, 4.0]]).shape
+    (2, 6)
     """
     options = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _to_matrix(feats, "compute_deltas")
@@ -150,14 +158,17 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
-    """Return features (frames, dim) with their neighbors: (frames, dim * (1 + left_context + right_context)).
+    """Join each frame with its neighbors, like Kaldi's ``splice-feats``. By default, there are 3 on each side.
+
+    Features (frames, dim) become features (frames, dim * (1 + left_context + right_context)).
 
     Raises:
         FeatureError: the features are not a matrix, or are empty.
         OptionError: Kaldi refuses an option.
 
-    >>> splice_frames(np.zeros((10, 13))).shape
-    (10, 91)
+    >>> from kaldi_standins.kaldi_native_fbank import splice_frames
+    >>> splice_frames([[1.0, 2.0], [3.0, 4.0]]).shape
+    (2, 14)
     """
     opts = opts or SPLICED
     chosen = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
@@ -169,7 +180,7 @@ class FeatureTransform:
     """A linear transform of features, or an affine transform, whose offset is the last column of the matrix.
 
     Args:
-        mat: matrix (output_dim, input_dim).
+        mat: matrix (output_dim, dim) for features (frames, dim), or (output_dim, dim + 1) for an affine transform.
 
     Raises:
         OptionError: ``mat`` is not a matrix.
@@ -184,10 +195,10 @@ class FeatureTransform:
 
     @staticmethod
     def read(filename: str) -> FeatureTransform:
-        """Read a matrix in one of Kaldi's formats.
+        """Read a transform from a file with a matrix in one of Kaldi's formats. Commands are refused.
 
         Raises:
-            StreamError: the file cannot be read (a RuntimeError).
+            StreamError: the file cannot be read. The error is also a RuntimeError.
         """
         try:
             return FeatureTransform(io_ark.load(filename, kind="matrix", pipes=False))
@@ -205,7 +216,7 @@ class FeatureTransform:
         return len(self._matrix)
 
     def is_affine(self, input_dim: int) -> bool:
-        """Return True if features of this dimension need the last column as an offset."""
+        """Return True if the last column of the matrix is an offset for features with ``input_dim`` columns."""
         return self.input_dim == input_dim + 1
 
     def apply(self, feats: npt.ArrayLike) -> Floats:
@@ -218,5 +229,10 @@ class FeatureTransform:
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:
-    """Transform features (frames, dim) with ``transform``. See :meth:`FeatureTransform.apply` for the result."""
+    """Transform features (frames, dim), like Kaldi's ``transform-feats``. See :meth:`FeatureTransform.apply`.
+
+    >>> from kaldi_standins.kaldi_native_fbank import FeatureTransform, transform_features
+    >>> transform_features([[1.0, 2.0]], FeatureTransform([[1.0, 0.0, 0.5]])).tolist()
+    [[1.5]]
+    """
     return transform.apply(feats)

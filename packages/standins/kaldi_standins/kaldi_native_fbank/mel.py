@@ -48,7 +48,7 @@ class MelBanks:
         return len(self._weights)
 
     def get_matrix(self) -> Floats:
-        """Return the weights, float32 (dim, points // 2 + 1)."""
+        """Return a copy of the filters' weights, float32 (dim, points // 2 + 1)."""
         weights: Floats = self._weights.copy()
         return weights
 
@@ -56,7 +56,7 @@ class MelBanks:
         """Return mel energies (dim,) of a power spectrum (points // 2 + 1,).
 
         Raises:
-            AudioError: the array does not have the shape (FFT bins,), or is not contiguous (a ValueError).
+            AudioError: the array does not have this shape, or is not contiguous. The error is also a ValueError.
         """
         energies = np.asarray(fft_energies, np.float32)
         if not energies.flags.c_contiguous:
@@ -68,22 +68,22 @@ class MelBanks:
 
     @staticmethod
     def mel_scale(hz: float) -> float:
-        """Convert Hz to mel."""
+        """Convert a frequency in Hz to mel on Kaldi's scale, in float32."""
         return float(convert_hertz_to_mel(np.float32(hz)))
 
     @staticmethod
     def inverse_mel_scale(mel: float) -> float:
-        """Convert a mel value to Hz."""
+        """Convert a mel value on Kaldi's scale to Hz, in float32."""
         return float(convert_mel_to_hertz(np.float32(mel)))
 
     @staticmethod
     def mel_scale_slaney(hz: float) -> float:
-        """Convert Hz to mel on Slaney's scale."""
+        """Convert a frequency in Hz to mel on Slaney's scale."""
         return float(convert_hertz_to_slaney_mel(hz))
 
     @staticmethod
     def inverse_mel_scale_slaney(mel: float) -> float:
-        """Convert mel values on Slaney's scale to Hz."""
+        """Convert a mel value on Slaney's scale to Hz."""
         return float(convert_slaney_mel_to_hertz(mel))
 
 
@@ -111,10 +111,10 @@ class FeatureWindowFunction:
         return values
 
     def apply(self, wave: Sequence[float]) -> list[float]:
-        """Multiply the first samples of audio (T,) by the window, and return the audio.
+        """Multiply the first samples of audio (T,) by the window, and return all T samples.
 
         Raises:
-            AudioError: the audio is shorter than the window (a ValueError).
+            AudioError: the audio is shorter than the window. The error is also a ValueError.
         """
         frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         if len(frame) < len(self._window):

@@ -21,20 +21,16 @@ GUARD = 2.0**-24  # Constant that NeMo adds to the energies before the logarithm
 def _make_tables(
     rate: float, shift: float, length: float, num_mel_bins: int, low_freq: float, high_freq: float
 ) -> tuple[StftConfig, Floats, Floats]:
-    """Return the transform, its window, and mel filters (points // 2 + 1, num_mel_bins).
+    """Return the STFT's configuration, its window (points,), and mel filters (points // 2 + 1, num_mel_bins).
 
-    Args:
-        rate: sampling rate in Hz.
-        shift: frame shift in milliseconds.
-        length: frame length in milliseconds.
-        num_mel_bins: number of mel filters.
-        low_freq: lower end of the mel filters in Hz.
-        high_freq: upper end of the mel filters in Hz.
+    The sampling rate and the edges of the filters are in Hz. The frame shift and length are in milliseconds.
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
-    before = (points - frames.window_size) // 2
-    window = np.pad(make_window("hanning", frames.window_size), (before, points - frames.window_size - before))
+    zeros_before = (points - frames.window_size) // 2
+    window = np.pad(
+        make_window("hanning", frames.window_size), (zeros_before, points - frames.window_size - zeros_before)
+    )
     config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
     return *check_config(config), compute_librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
@@ -87,46 +83,46 @@ class OnlineNemoFbank:
         return (self._start + len(self._samples)) % self._hop
 
     def is_last_frame(self, frame: int) -> bool:
-        """Return True if this is the last frame of the audio, which has ended."""
+        """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
         return self._finished and 0 <= frame == self.num_frames_ready - 1
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio (T,).
+        """Add a chunk of audio: samples (T,) with a sampling rate in Hz.
 
         Raises:
-            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk and the options have different sampling rates (a ValueError).
-            StreamError: the audio has ended (a RuntimeError).
+            WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
+            StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
         self._samples = np.concatenate((self._samples, samples))
 
     def input_finished(self) -> None:
-        """End the audio."""
+        """Mark the audio as ended, after which no chunk is accepted."""
         self._finished = True
 
     def get_frames(self, frame_index: int, n: int, is_final: bool = False) -> tuple[Floats, int]:
         """Compute consecutive frames, and discard the audio before the first frame.
 
         Args:
-            frame_index: number of the first frame.
+            frame_index: number of the first frame, counted from 0.
             n: number of frames.
-            is_final: also use the samples after the last whole frame shift.
+            is_final: True to also use the samples after the last whole frame shift, after the end of the audio.
 
         Returns:
             Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
             exceed ``buffered_capacity`` frames.
 
         Raises:
-            OptionError: a frame is not available yet, or its audio was discarded (a ValueError).
+            OptionError: a frame is not available yet, or its audio was discarded. The error is also a ValueError.
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop
         if first < self._start or frame_index + n > self.num_frames_ready:
             oldest, last = self._start // self._hop, self.num_frames_ready - 1
-            known = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
-            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {known}")
+            advice = f"ask for {oldest} to {last}" if last >= oldest else "no frame is ready"
+            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}: {advice}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
         if is_final and self._finished and frame_index + n == self.num_frames_ready:
@@ -136,7 +132,7 @@ class OnlineNemoFbank:
         return self._compute_features(self._samples[offset : end - first], n), offset
 
     def _compute_features(self, samples: Floats, max_frames: int) -> Floats:
-        """Return the features (frames, dim) of samples (T,) for at most ``max_frames`` frames."""
+        """Return the features (frames, dim) of samples (T,), of at most the first ``max_frames`` frames."""
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
         power = np.abs(compute_spectra(self._stft, self._window, emphasized, max_frames)) ** 2

@@ -37,10 +37,9 @@ _noise = KaldiRandom()
 
 
 def to_samples(waveform: Samples) -> npt.NDArray[Any]:
-    """Convert audio to an array (T,). Arrays of int16 and float32 stay unchanged. All other types become float32.
+    """Convert audio to an array (T,). Arrays of int16 and float32 stay unchanged, and other types become float32.
 
-    Raises:
-        WrongOptionError: the audio is not a sequence of numbers (a TypeError).
+    Raise :class:`WrongOptionError`, which is a TypeError, if the audio is not a sequence of numbers.
     """
     if isinstance(waveform, list | tuple):
         packed = np.empty(len(waveform), np.float32)
@@ -70,8 +69,8 @@ class FrameStore:
         self._waiting = 0  # Number of frames whose audio is complete and that are not computed yet.
         self._finished = False
 
-    def _compute(self, *, final: bool = False) -> None:
-        """Compute the frames whose audio is complete, and append them. ``final`` is True at the end of the audio."""
+    def _compute_frames(self, *, final: bool = False) -> None:
+        """Compute the waiting frames and store them. ``final`` is True at the end of the audio, for the last frames."""
 
     @property
     def num_frames_ready(self) -> int:
@@ -79,27 +78,27 @@ class FrameStore:
         return self._removed + len(self._frames) + self._waiting
 
     def is_last_frame(self, frame: int) -> bool:
-        """Return True if this is the last frame of the audio, which has ended."""
+        """Return True if the audio has ended, and ``frame``, counted from 0, is its last frame."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Floats:
-        """Return a frame (dim,) without a copy.
+        """Return the features (dim,) of ``frame``, counted from 0, without a copy.
 
         Raises:
-            StreamError: the frame is not available yet, or was discarded (an IndexError and a RuntimeError).
+            StreamError: the frame is not available yet or was discarded. It is also an IndexError and a RuntimeError.
         """
         index = frame - self._removed
         if self._waiting and index >= len(self._frames):
-            self._compute()
+            self._compute_frames()
         if 0 <= index < len(self._frames):
             return self._frames[index]
         last = self._removed + len(self._frames) - 1
-        known = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
-        raise StreamError(f"frame {frame} is not available: {known}")
+        advice = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
+        raise StreamError(f"frame {frame} is not available: {advice}")
 
     def pop(self, n: int) -> None:
         """Discard the first ``n`` stored frames. The remaining frames keep their numbers."""
-        self._compute()
+        self._compute_frames()
         n = min(max(n, 0), len(self._frames))
         del self._frames[:n]
         self._removed += n
@@ -112,10 +111,10 @@ class OnlineFeature(FrameStore):
 
     def __init__(self, opts: Any) -> None:
         super().__init__()
-        self._start(check_options(self, opts, self.options_type))
+        self._prepare(check_options(self, opts, self.options_type))
 
-    def _start(self, opts: Any) -> None:
-        """Prepare the computation with options of the right type."""
+    def _prepare(self, opts: Any) -> None:
+        """Set up the computation for ``opts``, which are of the type ``options_type``."""
         self._plan: Plan = make_plan(opts)
         self._at_once = self._plan.options.dither != 0  # Never defer, because noise is drawn in order of chunks.
         self._stream = ChunkStream(self._plan)
@@ -140,9 +139,9 @@ class OnlineFeature(FrameStore):
             waveform: samples (T,): an array, a list or another sequence.
 
         Raises:
-            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk and the options have different sampling rates (a ValueError).
-            StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
+            WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
+            StreamError: the audio has ended, or holds a NaN or an infinity. The error is also a RuntimeError.
         """
         if not isinstance(waveform, list):
             waveform = to_samples(waveform)
@@ -151,25 +150,25 @@ class OnlineFeature(FrameStore):
             return
         if self._finished or sampling_rate != self._rate:
             check_chunk(sampling_rate, self._rate, self._finished)
-        waited, stream = self._waiting, self._stream
+        earlier_count, stream = self._waiting, self._stream
         try:
             samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):
             # A value is not a float, or overflows float32. to_samples() converts or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
-        self._waiting = known = stream.num_ready_frames
+        self._waiting = waiting_count = stream.num_ready_frames
         if not samples.dot(samples) < LOUD:
             self._at_once = True  # Compute now, so that this call refuses a NaN.
-        if self._at_once or known > waited + 1 or known >= TOGETHER:
-            self._compute()
+        if self._at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
+            self._compute_frames()
 
     def input_finished(self) -> None:
-        """End the audio, which adds the last frames with ``snip_edges=False``."""
+        """Mark the audio as ended. With ``snip_edges=False``, this adds the last frames."""
         if not self._finished:
-            self._compute(final=True)
+            self._compute_frames(final=True)
         self._finished = True
 
-    def _compute(self, *, final: bool = False) -> None:
+    def _compute_frames(self, *, final: bool = False) -> None:
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
@@ -179,39 +178,28 @@ class OnlineFeature(FrameStore):
             raise StreamError(
                 "mel energy is nan, because samples are NaN, infinite or too large: pass samples within -32768 to 32767"
             )
-        features = self._complete(features)
+        features = self._complete_frames(features)
         if len(features) == 1:  # For one frame, append takes a third of extend's time.
             self._frames.append(features[0])
         else:
             self._frames.extend(features)
 
-    def _complete(self, features: Floats) -> Floats:
-        """Apply the last step of the feature to new frames (frames, dim), and return the frames."""
+    def _complete_frames(self, features: Floats) -> Floats:
+        """Apply the feature's last step to new frames (frames, dim), and return them. By default, there is no step."""
         return features
 
 
 def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
-    """Check the type of options, and return them.
-
-    Raises:
-        WrongOptionError: the options have a different type (a TypeError).
-    """
+    """Return ``opts``, or raise :class:`WrongOptionError` for another type than ``kind``. The error names ``owner``."""
     if not isinstance(opts, kind):
         raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")
     return opts
 
 
 def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
-    """Check that a stream accepts a chunk.
+    """Raise StreamError if the audio has ended (``finished``), or AudioError for a wrong sampling rate.
 
-    Args:
-        sampling_rate: sampling rate of the chunk in Hz.
-        expected: sampling rate of the options in Hz.
-        finished: True if ``input_finished`` has been called.
-
-    Raises:
-        AudioError: the sampling rates differ.
-        StreamError: the audio has ended.
+    ``sampling_rate`` is the rate of a new chunk in Hz, and ``expected`` the rate of the options.
     """
     if finished:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
@@ -236,16 +224,16 @@ class OnlineFbank(OnlineFeature):
 
     options_type: ClassVar[type[Any]] = FbankOptions
 
-    def _start(self, opts: FbankOptions) -> None:
-        super()._start(opts)
+    def _prepare(self, opts: FbankOptions) -> None:
+        super()._prepare(opts)
         values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
         self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
         self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
 
-    def _complete(self, features: Floats) -> Floats:
-        """Floor mel energies and take their logarithm if the plan leaves them linear, and return the features."""
+    def _complete_frames(self, features: Floats) -> Floats:
+        """Floor mel energies and take their logarithm if the plan leaves them linear, and return (frames, dim)."""
         if self._has_linear_bins:
             bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(bins, np.float32(self._floor), out=bins)
@@ -272,8 +260,8 @@ class OnlineWhisperFbank(OnlineFbank):
 
     options_type = WhisperFeatureOptions
 
-    def _start(self, opts: Any) -> None:
-        super()._start(make_whisper_options(opts))
+    def _prepare(self, opts: Any) -> None:
+        super()._prepare(make_whisper_options(opts))
 
 
 class OnlineRawAudioSamples(OnlineFeature):

@@ -30,8 +30,9 @@ def compute_and_process_kaldi_pitch(
         AudioError: a sample is infinite or NaN.
 
     >>> import numpy as np
+    >>> from kaldi_standins import kaldi_native_fbank as knf
     >>> tone = 1000 * np.sin(0.1 * np.arange(16000))
-    >>> compute_and_process_kaldi_pitch(PitchExtractionOptions(), ProcessPitchOptions(), tone).shape
+    >>> knf.compute_and_process_kaldi_pitch(knf.PitchExtractionOptions(), knf.ProcessPitchOptions(), tone).shape
     (98, 3)
     """
     tracking, processing = pitch_opts.to_our_options(), process_opts.to_our_options()
@@ -83,25 +84,25 @@ class OnlinePitch(FrameStore):
     @property
     def num_frames_ready(self) -> int:
         """Number of frames that can be read so far."""
-        self._update()
+        self._update_frames()
         return super().num_frames_ready
 
     def get_frame(self, frame: int) -> Floats:
-        """Return the features (dim,) of the frame with the number ``frame``.
+        """Return the features (dim,) of ``frame``, counted from 0.
 
         Raises:
-            StreamError: the frame is not available yet (a RuntimeError).
+            StreamError: the frame is not available yet. The error is also a RuntimeError.
         """
-        self._update()
+        self._update_frames()
         return super().get_frame(frame)
 
     def accept_waveform(self, sampling_rate: float, waveform: Samples) -> None:
-        """Add a chunk of audio (T,).
+        """Add a chunk of audio: samples (T,) with a sampling rate in Hz.
 
         Raises:
-            WrongOptionError: the chunk is not a sequence of numbers (a TypeError).
-            AudioError: the chunk and the options have different sampling rates (a ValueError).
-            StreamError: the audio has ended (a RuntimeError).
+            WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
+            AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
+            StreamError: the audio has ended. The error is also a RuntimeError.
         """
         samples = to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
@@ -109,10 +110,11 @@ class OnlinePitch(FrameStore):
         self._is_current = False
 
     def input_finished(self) -> None:
-        """End the audio, so that the features of all frames are final."""
+        """Mark the audio as ended, so that the features of all frames are final."""
         self._finished, self._is_current = True, False
 
-    def _update(self) -> None:
+    def _update_frames(self) -> None:
+        """Compute all frames again if a chunk was added or the audio has ended since the last computation."""
         if not self._is_current:
             self._frames, self._is_current = list(self._compute_features()), True
 
@@ -130,8 +132,8 @@ class OnlinePitch(FrameStore):
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
         ready = len(track)
-        later = 0 if self._finished else max(0, options.normalization_right_context)
-        count = max(0, ready - later + options.delay) if ready else 0
+        context = 0 if self._finished else max(0, options.normalization_right_context)
+        count = max(0, ready - context + options.delay) if ready else 0
         noise = draw_standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
         features: Floats = compute_undelayed_features(track, noise, options)
         return features[np.clip(np.arange(count) - options.delay, 0, None)]

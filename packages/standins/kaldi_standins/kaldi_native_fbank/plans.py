@@ -34,27 +34,19 @@ cached_by_options = functools.lru_cache(maxsize=64)
 
 @cached_by_options
 def make_our_options(kind: Any, **values: Any) -> Any:
-    """Return an instance of a class of kaldi-compat's options.
-
-    Raises:
-        OptionError: Kaldi refuses a value.
-    """
+    """Return options of the class ``kind`` of kaldi-compat. Raise OptionError if Kaldi refuses a value."""
     return kind(**values)
 
 
 def make_plan(opts: Computed) -> exact.Plan:
-    """Return the plan that computes the feature of these options.
-
-    Raises:
-        OptionError: an option has a value that Kaldi refuses.
-    """
+    """Return the plan that computes the feature of ``opts``. Raise OptionError if Kaldi refuses a value."""
     kind: Any = type(opts)
     return _make_cached_plan(kind, tuple(opts.flatten().items()))
 
 
 @cached_by_options
 def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
-    """Return the plan for options of class ``kind``, which are pairs because a cache needs hashable arguments."""
+    """Return the plan for options of class ``kind`` with the names and values ``items``, which a cache can hash."""
     values = dict(items)
     window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
@@ -77,39 +69,33 @@ def _make_cached_plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Pl
 
 
 def has_kaldis_log(values: dict[str, Any]) -> bool:
-    """Return True if options with these ``values`` take the logarithm of mel energies as Kaldi does."""
+    """Return True if options take the logarithm of mel energies as Kaldi does, with a floor of ``EPSILON``.
+
+    ``values`` maps names of options to values. The names ``use_log_floor``, ``eps`` and ``htk_mode`` may be missing.
+    """
     return bool(values.get("use_log_floor", True) and values.get("eps", EPSILON) == EPSILON) and not values.get(
         "htk_mode"
     )
 
 
 def check_window(name: str) -> str:
-    """Check the name of a window, and return it.
-
-    Raises:
-        OptionError: the name is not in :data:`WINDOWS`.
-    """
+    """Return the name of a window, or raise OptionError if the name is not in :data:`WINDOWS`."""
     require(name in WINDOWS, f"invalid window type: {name}; choose from {', '.join(WINDOWS)}")
     return name
 
 
 @cached_by_options
 def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return a window (size,), which callers must not modify because it is cached.
-
-    Raises:
-        OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
-    """
+    """Return a cached window (size,) for reading only. Raise OptionError for an unknown name or a size below 1."""
     require(size > 0, f"a window needs at least one sample, not {size}")
     return tables.make_window(check_window(name), size, blackman_coeff)
 
 
 @cached_by_options
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
-    """Return read-only mel filters (points // 2 + 1, num_bins) for options of frames and of mel bins.
+    """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    Raises:
-        OptionError: Kaldi refuses a value.
+    Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)
@@ -135,17 +121,13 @@ def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> 
 
 
 def make_frame_options(values: dict[str, Any]) -> ours.FrameOptions:
-    """Return kaldi-compat's options of frames, with the sizes that options of kaldi_native_fbank specify.
-
-    Raises:
-        OptionError: Kaldi refuses a value.
-    """
+    """Convert kaldi_native_fbank's options ``values`` to kaldi-compat's. Raise OptionError if Kaldi refuses a value."""
     options: ours.FrameOptions = make_our_options(ours.FrameOptions, **_rename_frame_options(values))
     return options
 
 
 def _rename_frame_options(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that determine the sizes of frames and of the FFT, under kaldi-compat's names."""
+    """Return the options in ``values`` for the sizes of frames and of the FFT, under kaldi-compat's names."""
     return {
         "sample_frequency": values["samp_freq"],
         "frame_length": values["frame_length_ms"],

@@ -46,7 +46,7 @@ class Rfft:
         self._n, self._inverse = n, inverse
 
     def compute(self, d: Samples) -> list[float]:
-        """Return the spectrum of samples, or the samples of a spectrum times ``n``.
+        """Return the spectrum of the samples ``d``, or with ``inverse`` the samples of the spectrum ``d``, times ``n``.
 
         Raises:
             AudioError: ``d`` does not have ``n`` numbers.
@@ -58,15 +58,15 @@ class Rfft:
             unpacked = np.zeros(self._n + 2)
             unpacked[: self._n] = values
             unpacked[1], unpacked[self._n] = 0, values[1]
-            return to_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
+            return round_to_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
         spectrum = np.fft.rfft(values)
-        packed = to_list(spectrum.view(np.float64))
+        packed = round_to_list(spectrum.view(np.float64))
         packed[1] = packed[-2]
         del packed[-2:]
         return packed
 
 
-def to_list(values: npt.NDArray[Any]) -> list[float]:
+def round_to_list(values: npt.NDArray[Any]) -> list[float]:
     """Round numbers to single precision, and return them as a list."""
     numbers: list[float] = values.astype(np.float32, copy=False).tolist()
     return numbers
@@ -86,23 +86,22 @@ class StftResult:
     @property
     def real(self) -> list[float]:
         """Real parts, frame by frame."""
-        return to_list(self._real)
+        return round_to_list(self._real)
 
     @property
     def imag(self) -> list[float]:
         """Imaginary parts, frame by frame."""
-        return to_list(self._imag)
+        return round_to_list(self._imag)
 
     @property
     def num_frames(self) -> int:
         """Number of frames."""
         return self._num_frames
 
-    def spectra(self, bins: int) -> Iterator[npt.NDArray[np.complex64]]:
-        """Yield the spectra in blocks (frames, bins).
+    def iterate_spectra(self, bins: int) -> Iterator[npt.NDArray[np.complex64]]:
+        """Yield the spectra in blocks (frames, bins) of at most ``BLOCK_FRAMES`` frames.
 
-        Raises:
-            AudioError: the result does not have ``num_frames`` times ``bins`` numbers.
+        Raise :class:`AudioError` if the result does not have ``num_frames`` times ``bins`` numbers.
         """
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
@@ -115,7 +114,7 @@ class StftResult:
 
 
 def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
-    """Return a copy of a configuration, and the window, padded with ones to ``n_fft`` samples.
+    """Return a copy of a configuration, and its window (n_fft,), which is padded with ones at the end.
 
     Raises:
         OptionError: the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is odd, or ``hop_length`` is
@@ -124,27 +123,30 @@ def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     require(config.n_fft % 2 == 0 and config.n_fft > 0, f"n_fft should be even. Given: {config.n_fft}")
     require(config.hop_length > 0, f"hop_length must be positive, not {config.hop_length}")
     window = np.ones(config.n_fft, np.float32)
-    shape = np.array(config.window, np.float32)
-    if not len(shape) and config.window_type:
-        shape = make_window(config.window_type, config.win_length)
+    unpadded = np.array(config.window, np.float32)
+    if not len(unpadded) and config.window_type:
+        unpadded = make_window(config.window_type, config.win_length)
     require(
-        len(shape) <= len(window),
-        f"the window has {len(shape)} samples, more than n_fft={config.n_fft}: shorten the window or increase n_fft",
+        len(unpadded) <= len(window),
+        f"the window has {len(unpadded)} samples, more than n_fft={config.n_fft}: shorten the window or increase n_fft",
     )
-    window[: len(shape)] = shape
+    window[: len(unpadded)] = unpadded
     return replace(config), window
 
 
 def compute_spectra(
     config: StftConfig, window: Floats, samples: Floats, max_frames: int | None = None
 ) -> npt.NDArray[np.complex64]:
-    """Return the spectra of all frames of audio (T,), or of the first ``max_frames``: (frames, n_fft // 2 + 1).
+    """Compute the complex spectrum of each whole frame of ``samples`` (T,), and return (frames, n_fft // 2 + 1).
+
+    ``config`` and ``window`` (n_fft,) come from :func:`check_config`. ``config`` selects padding and normalization. If
+    ``max_frames`` is not None, only the first ``max_frames`` frames are computed.
 
     Raises:
         AudioError: the audio is shorter than a frame.
     """
     if config.center:
-        samples = _pad(samples, config.n_fft // 2, config.pad_mode)
+        samples = _pad_samples(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(
             f"the audio has {len(samples)} samples, fewer than a frame of n_fft={config.n_fft}: "
@@ -159,11 +161,10 @@ def compute_spectra(
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)
 
 
-def _pad(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio with ``size`` more samples before and after it.
+def _pad_samples(samples: Floats, size: int, mode: str) -> Floats:
+    """Return audio (T,) with ``size`` more samples before and after it. ``mode`` is a value of ``pad_mode``.
 
-    Raises:
-        AudioError: the audio is empty, and ``mode`` repeats its samples.
+    Raise :class:`AudioError` if the audio is empty, and ``mode`` repeats its samples.
     """
     if mode in PADDING:
         if not len(samples):
@@ -220,7 +221,7 @@ class IStft:
         self._config, self._window = check_config(config)
 
     def __call__(self, stft_result: StftResult) -> list[float]:
-        """Return the audio (T,) of spectra, without the padding that ``center`` adds.
+        """Return the audio (T,) of ``stft_result``, without the padding that ``center`` adds.
 
         Raises:
             AudioError: the result does not have ``num_frames`` spectra.
@@ -229,14 +230,14 @@ class IStft:
         size = config.n_fft + (count - 1) * config.hop_length if count else 0
         samples, weight = np.zeros(size, np.float32), np.zeros(size, np.float32)
         squared, first = self._window**2, 0
-        for block in stft_result.spectra(config.n_fft // 2 + 1):
+        for block in stft_result.iterate_spectra(config.n_fft // 2 + 1):
             for frame in np.fft.irfft(block, config.n_fft, norm="ortho" if config.normalized else None) * self._window:
                 samples[first : first + config.n_fft] += frame
                 weight[first : first + config.n_fft] += squared
                 first += config.hop_length
         weight[weight == 0] = 1
         samples /= weight
-        half = config.n_fft // 2 if config.center else 0
-        return to_list(samples[half : max(size - half, half)])
+        trimmed = config.n_fft // 2 if config.center else 0
+        return round_to_list(samples[trimmed : max(size - trimmed, trimmed)])
 
     compute = __call__

@@ -24,7 +24,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader
-from kaldi_standins.as_stored import write_empty
+from kaldi_standins.as_stored import write_empty_matrix
 from kaldi_standins.kaldiio.big_endian import swap_bytes
 from kaldi_standins.kaldiio.extended import find_extended_reader, make_extended_writer
 from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
@@ -122,7 +122,7 @@ class KaldiioCodec(AnyCodec):
     def _write_binary(self, sink: Sink, value: Any) -> None:
         """Write an object in little-endian binary. An empty float matrix keeps its numbers of rows and columns."""
         if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0 and value.dtype.kind == "f":
-            write_empty(sink, value)
+            write_empty_matrix(sink, value)
         else:
             super().write_body(sink, value, True)
 
