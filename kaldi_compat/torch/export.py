@@ -106,7 +106,7 @@ def export_frontend(
     module = _copy_with_dft(original, dft)
     program = _export_program(module, _make_example(module, lengths, int16))
     metadata = _collect_metadata(module)
-    _describe(program.model, metadata)
+    _describe_model(program.model, metadata)
     try:
         program.save(target)
     except OSError as error:
@@ -188,7 +188,7 @@ def _collect_metadata(module: Frontend) -> dict[str, str]:
     }
 
 
-def _describe(model: Any, metadata: Mapping[str, str]) -> None:
+def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
     """Set the metadata of an onnx_ir model, and name the axes of its inputs and outputs."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()

@@ -212,7 +212,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
-        model, report = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
+        model, report = _load_model(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
     if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
@@ -230,7 +230,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     return pretrained
 
 
-def _load(transformers: Any, folder: Path, **options: Any) -> Any:
+def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
     """Return a model and its loading report. The model uses PyTorch's own attention kernel if the model supports this.
 
     The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
@@ -398,14 +398,14 @@ class _Encoder(_Pretrained):
             if layer == 0:
                 inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[layer - 1].register_forward_hook(partial(self._keep, layer))
+                inner.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Store the input of the first layer as the states of layer 0. Called as a hook before the layer."""
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
-    def _keep(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
+    def _keep_output(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
         """Store the output of a layer. Called as a hook after the layer."""
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 

@@ -31,7 +31,7 @@ from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import is_exact, view_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import FeatureModule, refuse_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import make_scriptable
@@ -117,7 +117,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
         return description.format_html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -151,10 +151,10 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
-        recorded = detect_tracing(samples)
-        array = view_in_numpy(samples, recorded)
+        tracing = detect_tracing(samples)
+        array = view_in_numpy(samples, tracing)
         if array is None:
-            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, recorded)
+            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)
         audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
         if self.preset.shortens_frame or not is_exact(self.feature):

@@ -14,7 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Return an argument as an integer.
+    """Check that an argument is a whole number, and return it as an int.
 
     Args:
         name: name of the argument, which the error shows.
@@ -34,7 +34,7 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Return an argument as a float.
+    """Check that an argument is a positive, finite number, and return it as a float.
 
     Args:
         name: name of the argument, which the error shows.
@@ -53,7 +53,7 @@ def check_positive_number(name: str, value: Any) -> float:
 
 
 def check_functions(**functions: Any) -> None:
-    """Check arguments that are functions or None.
+    """Check that arguments, which are passed by their names, are functions or None.
 
     Raises:
         OptionError: an argument is a class, or cannot be called.
@@ -71,7 +71,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a module expects, or None if the module has no sampling rate."""
+    """Return the sampling rate in Hz of the audio that a feature expects, or None if it has no such rate."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):
@@ -82,7 +82,10 @@ def find_rate(feature: object) -> float | None:
 
 
 def check_rate(key: str, rate: float, expected: float | None) -> None:
-    """Raise :class:`~kaldi_compat.errors.AudioError` if features expect audio of another sampling rate."""
+    """Raise an AudioError if the rate of an utterance's audio differs from the rate that the features expect.
+
+    Both are in Hz. None expects any rate. The error shows the key of the utterance.
+    """
     if expected not in (None, rate):
         raise AudioError(
             f"{key}: the audio has a rate of {rate:g} Hz, but the features need {expected:g} Hz: pass "

@@ -48,14 +48,14 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not {quote_value(value)}")
 
 
-def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
+def view_in_numpy(values: Tensor, tracing: Tracing) -> npt.NDArray[Any] | None:
     """Return a plain tensor on a CPU as an array, int16 or float32, or None if NumPy cannot take the tensor's place.
 
     NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if it is dense,
     nothing records its operations (see ``recorded``), and its precision is at most single.
     """
     if (
-        not recorded.traced_or_differentiated
+        not tracing.traced_or_differentiated
         and type(values) in (Tensor, torch.nn.Parameter)
         and values.dtype in _SINGLE
         and values.device.type == "cpu"

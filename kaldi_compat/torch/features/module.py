@@ -31,7 +31,7 @@ IS_OLD = not hasattr(torch.compiler, "is_compiling")  # PyTorch before 2.3 canno
 OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
 
-def eager_with_old_compilers(forward: Function) -> Function:
+def refuse_old_compilers(forward: Function) -> Function:
     """Decorate ``forward`` of a module so that ``torch.compile`` of PyTorch before 2.3 does not compile it.
 
     With ``fullgraph=True``, PyTorch before 2.3 then raises a one-line error. Later versions compile ``forward``.

@@ -40,7 +40,7 @@ from kaldi_compat.options.postprocessing import (
 )
 from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.engines import view_in_numpy
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
@@ -83,7 +83,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input. By default, they are equal."""
         return lengths
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 
@@ -101,10 +101,10 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        lengths, recorded = check_features(features, lengths), detect_tracing(features)
-        if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
+        lengths, tracing = check_features(features, lengths), detect_tracing(features)
+        if tracing.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
             features = zero_past(features, lengths)
-        array = view_in_numpy(features, recorded) if self._adds_frames and features.dtype == torch.float32 else None
+        array = view_in_numpy(features, tracing) if self._adds_frames and features.dtype == torch.float32 else None
         if array is not None:
             processed = self._process_in_numpy(array, lengths)
         else:

@@ -93,7 +93,7 @@ def explain_unsupported(
         (0 < samples.numel() < MAX_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MAX_SAMPLES - 1}"),
         (samples.dim() > 0 and _count_frames(module, samples) > 0, "the audio is shorter than one frame"),
         (
-            lengths is None or _fits(lengths, samples),
+            lengths is None or _are_valid_lengths(lengths, samples),
             "the lengths are not int32 or int64 of shape (B,), on the device of the samples or on the CPU",
         ),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
@@ -146,7 +146,7 @@ def compute_features(
     return launch_features(module, samples, lengths, vtln_warp, generator)
 
 
-def _fits(lengths: Tensor, samples: Tensor) -> bool:
+def _are_valid_lengths(lengths: Tensor, samples: Tensor) -> bool:
     """Return True if the samples are (B, T) and the lengths are integers (B,) on their device or on the CPU."""
     return (
         samples.dim() == 2
@@ -220,7 +220,7 @@ def _find_fault(
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
-        with compiling_alone(kind):
+        with lock_compilation(kind):
             fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
@@ -302,7 +302,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def compiling_alone(kind: object) -> Iterator[None]:
+def lock_compilation(kind: object) -> Iterator[None]:
     """Hold a lock during the block, so that one process compiles a kernel while other processes wait for the result.
 
     Processes that compile different kinds of kernels do not wait for each other. If the lock file cannot be created,
@@ -318,13 +318,13 @@ def compiling_alone(kind: object) -> Iterator[None]:
         return
     try:
         with contextlib.suppress(OSError):
-            _lock(lock)
+            _lock_file(lock)
         yield
     finally:
         os.close(lock)
 
 
-def _lock(file: int) -> None:
+def _lock_file(file: int) -> None:
     """Wait until this process holds the lock of an open file. On Windows, do nothing."""
     try:
         import fcntl

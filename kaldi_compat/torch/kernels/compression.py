@@ -16,7 +16,7 @@ from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.torch.kernels import compiling_alone, describe_fault
+from kaldi_compat.torch.kernels import describe_fault, lock_compilation
 from kaldi_compat.torch.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -114,7 +114,7 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
     compressed = []
     for indices, own_method in chosen:
         compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
-        kind, tensors = compress(_launch(features, places[indices]), own_method)
+        kind, tensors = compress(_launch_ranges_kernel(features, places[indices]), own_method)
         compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
     return compressed
 
@@ -137,7 +137,7 @@ class _Launch(NamedTuple):
         return self.features, self.table, self.ranges, self.zeros, self.headers
 
 
-def _launch(features: Tensor, places: Integers) -> _Launch:
+def _launch_ranges_kernel(features: Tensor, places: Integers) -> _Launch:
     """Launch the kernel that computes the ranges of matrices, and return the arguments of the next kernel."""
     dim, counts = features.shape[1], places[:, 1]
     grid = (len(places), -(-dim // COLUMNS))
@@ -150,13 +150,13 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_tile(64))
+        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(64))
     headers = features.new_empty((len(places), 2))
     groups = 1 << (grid[1] - 1).bit_length()
     return _Launch(features, grid, table, ranges, zeros, headers, int(ends[-1]), int(steps[-1]), groups)
 
 
-def _tile(frames: int) -> dict[str, Any]:
+def _make_tile_options(frames: int) -> dict[str, Any]:
     """Return the compile-time options of a kernel that reads ``frames`` frames at a time."""
     # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
@@ -177,7 +177,7 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
             features.stride(0),
             dim,
             GROUPS=launch.groups,
-            **_tile(FRAMES),
+            **_make_tile_options(FRAMES),
         )
     return b"CM", (launch.headers, percentiles, codes)
 
@@ -199,7 +199,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
             GROUPS=launch.groups,
             TOP=top,
             FIXED=fixed is not None,
-            **_tile(64),
+            **_make_tile_options(64),
         )
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
@@ -207,7 +207,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
 @functools.cache
 def find_compression_fault(device: torch.device) -> str:
     """Compare the kernels with the codec, once per device. Return the description of a fault, or an empty string."""
-    with compiling_alone(("compression", device)):
+    with lock_compilation(("compression", device)):
         fault = _test_compression(device)
     if fault:
         logger.warning("matrices that are computed on %s are compressed on the CPU: %s", device, fault)

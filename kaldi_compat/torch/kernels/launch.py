@@ -92,7 +92,7 @@ def launch_features(
     if lengths is not None and counts is not None:
         # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _launch(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
+    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -111,7 +111,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
-    return _launch(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
+    return _launch_kernel(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
 
 
 def _make_noise(
@@ -128,7 +128,7 @@ def _make_noise(
     return Noise(KALDI, to_device(draw_frame_states((rows, count), valid, generator), device).reshape(-1))
 
 
-def _launch(
+def _launch_kernel(
     module: Feature,
     rows: Tensor,
     lengths: Tensor | None,
@@ -343,7 +343,7 @@ class FilterTable:
         self._filters: BandFilters | None = None
         self._lock = threading.Lock()
 
-    def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
+    def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
         """Return the filters on the device, and the index of the bank of each VTLN factor. Compute missing banks."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
@@ -381,7 +381,7 @@ def _select_filters(
     """Return filter banks, and the index of the bank of each frame, int32 (frames,). None if there is only one bank."""
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
-    filters, span_banks = _get_filter_table(type(module), module.options, device).find(spans.warps)
+    filters, span_banks = _get_filter_table(type(module), module.options, device).find_banks(spans.warps)
     banks = np.repeat(span_banks, np.diff(spans.firsts, append=frames))
     return filters, to_device(torch.from_numpy(banks), device)
 

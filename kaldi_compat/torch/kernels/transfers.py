@@ -47,7 +47,7 @@ class Transfers:
             self._out = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     @property
-    def pinned(self) -> bool:
+    def pins_memory(self) -> bool:
         """True if host memory should be pinned."""
         return self._in is not None
 

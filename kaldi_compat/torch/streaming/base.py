@@ -248,7 +248,7 @@ class StreamChain(ChainCall):
         Returns:
             The same as :meth:`Stream.flush`.
         """
-        return self._pass_on(self.streams[0].flush(**parameters), final=True)
+        return self._pass_on_result(self.streams[0].flush(**parameters), final=True)
 
     def __repr__(self) -> str:
         return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
@@ -256,9 +256,9 @@ class StreamChain(ChainCall):
     if not TYPE_CHECKING:  # ChainCall declares __call__ for type checkers.
 
         def __call__(self, chunk, lengths=None, *, final=False, **parameters):
-            return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
+            return self._pass_on_result(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
-    def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+    def _pass_on_result(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         """Pass the result of the first stream through the other streams, and return the result of the last stream."""
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)

@@ -141,7 +141,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             audio = history.get_range(start, samples)
         else:
             audio = history.get_items(
-                reflect_indices(history.number_items(start, samples), history.to_column(np.maximum(history.end, 1)))
+                reflect_indices(history.list_indices(start, samples), history.to_column(np.maximum(history.end, 1)))
             )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames

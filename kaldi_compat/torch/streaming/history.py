@@ -44,7 +44,7 @@ class History:
         assert self._items is not None
         return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
-    def number_items(self, first: Counts, count: int) -> Tensor:
+    def list_indices(self, first: Counts, count: int) -> Tensor:
         """Return the indices ``first`` (slots,) to ``first + count - 1``, (slots, count), on the items' device."""
         column = self.to_column(first)
         return column + torch.arange(count, device=column.device)
@@ -70,7 +70,7 @@ class History:
         lowest, highest = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if lowest == highest and 0 <= lowest <= self._items.shape[1] - count:
             return self._items[:, lowest : lowest + count]
-        return self.get_items(self.number_items(first, count))
+        return self.get_items(self.list_indices(first, count))
 
     def keep_from(self, start: Counts, ended: Flags) -> None:
         """Discard the items before index ``start``, and all items of the slots whose utterance has ended."""

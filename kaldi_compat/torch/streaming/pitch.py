@@ -87,7 +87,7 @@ class PitchStream(Stream[PitchOptions]):
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
         for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
-            rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))
+            rows.append(torch.from_numpy(self._trackers[slot].take_samples(samples[slot, :length], finished=last)))
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -163,10 +163,10 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
-        track = history.get_items(history.number_items(history.start, width))
+        track = history.get_items(history.list_indices(history.start, width))
         lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
         features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        index = history.number_items(first - self.options.delay, count).clamp(min=0)
+        index = history.list_indices(first - self.options.delay, count).clamp(min=0)
         last = history.to_column(np.maximum(history.end - 1, 0))
         index = torch.minimum(index, last) - history.to_column(history.start)
         return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
@@ -186,20 +186,20 @@ class Tracker:
         self._energy_end = 0
         self._frames = 0  # Number of frames that have been searched.
 
-    def advance(self, samples: Samples, *, finished: bool) -> Samples:
+    def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
         """Add samples (T,), and return the frames that are then decided, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
         """
-        resampled = self._resampler.take(samples, finished=finished)
+        resampled = self._resampler.take_samples(samples, finished=finished)
         check_finite(resampled)
         self._signal = np.concatenate((self._signal, resampled))
         end = self._start + len(self._signal)
         frames = self._constants.count_available_frames(end, finished=finished)
         if frames > self._frames:
             self._search_frames(frames)
-        self._discard()
+        self._discard_audio()
         count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide(count)
 
@@ -234,7 +234,7 @@ class Tracker:
         self._energy_end = end
         return compute_variance(self._energy, end)
 
-    def _discard(self) -> None:
+    def _discard_audio(self) -> None:
         """Discard the audio that neither the next frame nor the next sum of the energy needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         start = min(start, max(self._energy_end, self._start))
@@ -253,7 +253,7 @@ class Resampler:
         self._first_period = 0
         self._received = self._returned = 0  # Numbers of input and output samples.
 
-    def take(self, samples: Samples, *, finished: bool) -> Samples:
+    def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
         """Add samples (T,), and return the resampled audio that no later samples can change."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)

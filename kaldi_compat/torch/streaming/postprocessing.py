@@ -58,7 +58,7 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        indices = self.history.number_items(first - self._left, self._left + count + self._right)
+        indices = self.history.list_indices(first - self._left, self._left + count + self._right)
         last = self.history.to_column(np.maximum(self.history.end - 1, 0))
         return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
 
@@ -145,8 +145,8 @@ def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Te
         current: (slots, count, dim): the frames with the indices ``times``.
     """
     start = history.to_column(history.start)
-    times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
-    frames = history.get_items(history.number_items(history.start, int((history.end - history.start).max(initial=1))))
+    times = torch.minimum(history.list_indices(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
+    frames = history.get_items(history.list_indices(history.start, int((history.end - history.start).max(initial=1))))
     return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
 
 

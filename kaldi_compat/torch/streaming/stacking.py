@@ -85,7 +85,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history
-        frames = history.get_items(history.number_items(first * self.options.size, count * self.options.size))
+        frames = history.get_items(history.list_indices(first * self.options.size, count * self.options.size))
         available = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
         return stack_frames(frames, self.options, lengths=available)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from kaldi_compat.torch.tensors.energies import floor_energy
 
 
-def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
+def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """Compute linear prediction coefficients from autocorrelation, by Durbin's recursion.
 
     Args:
@@ -34,11 +34,11 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     return coefficients.movedim(0, -1), error
 
 
-def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
+def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     """Compute the cepstrum of an all-pole model.
 
     Args:
-        coefficients: prediction coefficients, as from :func:`levinson_durbin`, shape (..., n).
+        coefficients: prediction coefficients, as from :func:`run_levinson_durbin`, shape (..., n).
 
     Returns:
         Cepstral coefficients 1 to n, shape (..., n).

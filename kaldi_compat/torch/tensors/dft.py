@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from kaldi_compat.functional.array_api import is_traced, matmul
 
 
-def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
+def compute_spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """Compute the DFT of zero-padded frames.
 
     Args:

@@ -82,7 +82,7 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
     return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
-def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
+def _draw_rand_r(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
@@ -111,8 +111,8 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
     """
     multipliers, increments = run_eagerly(_get_jumps)(num_samples, seeds.device)
     seeds = seeds.unsqueeze(-1)
-    first = _draw(seeds, multipliers[:3], increments[:3])
-    second = _draw(seeds, multipliers[3:], increments[3:])
+    first = _draw_rand_r(seeds, multipliers[:3], increments[:3])
+    second = _draw_rand_r(seeds, multipliers[3:], increments[3:])
     # The operations are in place, so that they use a single buffer, which stays in the cache. Kaldi adds 1 to both
     # draws. Here, the second draw omits the 1, which changes the angle by less than the precision of float32.
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()

@@ -16,7 +16,7 @@ from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps
 GROUP = 16
 
 
-def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
+def compute_power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
     """Compute squared magnitudes (..., fft_bins) from real and imaginary parts (..., fft_bins, 2).
 
     With ``overwrite``, the squares replace the spectrum, which saves a copy.
@@ -25,7 +25,7 @@ def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
     return re + im
 
 
-def power(x: Tensor, exponent: float) -> Tensor:
+def compute_power(x: Tensor, exponent: float) -> Tensor:
     """Compute ``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity at x = 0."""
     positive = x > 0
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)

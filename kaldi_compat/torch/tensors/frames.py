@@ -138,7 +138,7 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
     return torch.sub(frames, previous, alpha=coefficient)
 
 
-def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
+def compute_log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
     """Compute the log energy of frames.
 
     Args:

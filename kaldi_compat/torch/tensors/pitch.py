@@ -96,15 +96,15 @@ def track_batch(
     better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
     recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = search_nccf(inner, norm, energy, better_energy, recomputed, constants)
+        searched = compute_search_nccf(inner, norm, energy, better_energy, recomputed, constants)
         path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
-    return zero_past(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
+    return zero_past(gather_path_features(compute_nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
 class Schedule(NamedTuple):
-    """Numbers of frames, and numbers of resampled samples from whose energy :func:`search_nccf` computes the ballast.
+    """Numbers of frames, and numbers of resampled samples whose energy determines the ballast.
 
-    See :mod:`kaldi_compat.pitch.frames`, which explains the ballast.
+    See :mod:`kaldi_compat.pitch.frames`, which explains the ballast, and :func:`compute_search_nccf`, which adds it.
     """
 
     frames: Tensor  # ``(B,)``: number of frames.
@@ -223,7 +223,7 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
     return inner, (base**2).sum(-1)[..., None] * energies
 
 
-def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
+def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
     """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 in digital silence.
 
     The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
@@ -244,7 +244,7 @@ def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
     return average_first(wide * wide) - average_first(wide) ** 2
 
 
-def search_nccf(
+def compute_search_nccf(
     inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, recomputed: Tensor, constants: PitchConstants
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
@@ -259,7 +259,7 @@ def search_nccf(
         constants: constants of the tracker.
     """
     ballast = _compute_ballast(energy, constants)
-    correlation = nccf(inner, norm, ballast.to(inner.dtype)[..., None])
+    correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
     # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
     # frames that are searched again are scaled.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))

@@ -59,10 +59,10 @@ def loads(refusal: Exception | None) -> tuple[list[str], Any]:
 def test_model_without_the_kernel_of_torch_computes_attention_itself() -> None:
     refusal = ValueError("X does not support an attention by torch.nn.functional.scaled_dot_product_attention yet")
     asked, library = loads(refusal)
-    assert extractors._load(library, Path("x")) == "eager" and asked == ["sdpa", "eager"]
+    assert extractors._load_model(library, Path("x")) == "eager" and asked == ["sdpa", "eager"]
     asked, library = loads(ValueError("broken"))
     with pytest.raises(ValueError, match="broken"):
-        extractors._load(library, Path("x"))
+        extractors._load_model(library, Path("x"))
     assert asked == ["sdpa"]
 
 
