@@ -36,14 +36,14 @@ FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad audio with zeros to a batch ``(B, T)``. Return the batch and the lengths ``(B,)``, on a device."""
+    """Pad arrays of audio with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` in samples, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
 
 
 def to_host(tensor: Tensor) -> npt.NDArray[Any]:
-    """Convert a tensor to an array, floating-point values to float32. Waiting for a GPU does not occupy a core."""
+    """Copy a tensor to an array, with floating-point values as float32. The wait for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
     return Transfers(tensor.device).fetch([tensor])()[0]
@@ -51,7 +51,10 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Run the block without gradients, with the precision ``dtype``, and with ``threads`` threads on a CPU."""
+    """Run a ``with`` block without gradients, with ``threads`` threads on the CPU, and with autocast to ``dtype``.
+
+    ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
+    """
     previous_threads, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
@@ -62,11 +65,11 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return True for an error about insufficient memory, and then release the unused memory of the GPU."""
-    full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
-    if full:
+    """Return True if an error is about insufficient memory. In this case, also release the GPU's unused memory."""
+    is_memory_error = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
+    if is_memory_error:
         release_memory()
-    return full
+    return is_memory_error
 
 
 def is_lost(device: str) -> bool:
@@ -75,16 +78,16 @@ def is_lost(device: str) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Return True for a torch module."""
+    """Return True if a value is a torch module."""
     return isinstance(value, nn.Module)
 
 
 def is_generator(value: Any) -> bool:
-    """Return True for a torch generator of random numbers."""
+    """Return True if a value is a torch generator of random numbers."""
     return isinstance(value, torch.Generator)
 
 
-def move(modules: Sequence[Any], device: str) -> None:
+def move_modules(modules: Sequence[Any], device: str) -> None:
     """Move modules to a device and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
@@ -101,7 +104,7 @@ def name_constant(value: Any) -> str:
 
 
 def is_tensor(value: Any) -> bool:
-    """Return True for a tensor or the storage of a tensor."""
+    """Return True if a value is a tensor or the storage of a tensor."""
     return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
 
 
@@ -231,23 +234,24 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
 
 
 def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Return a model and its loading report. The model uses PyTorch's own attention kernel if the model supports this.
+    """Load the model in ``folder`` with transformers, and return the model and its loading report.
 
-    The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
+    The model uses PyTorch's own attention kernel if possible. The kernel is also set in the configuration, which may
+    name a kernel that would be downloaded and run. ``options`` are arguments of ``from_pretrained``.
     """
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
 
-    def load(attention: str) -> Any:
+    def load_with(attention: str) -> Any:
         config._attn_implementation = attention
         return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
 
     try:
-        return load("sdpa")
+        return load_with("sdpa")
     except ValueError as error:
         if "scaled_dot_product_attention" not in str(error):
             raise
-    return load("eager")
+    return load_with("eager")
 
 
 @dataclass(frozen=True)
@@ -268,6 +272,11 @@ class _Inputs:
 class _Pretrained:
     """Base class of models of transformers. A call takes a list of audio arrays ``(samples,)``.
 
+    Args:
+        model: the model of transformers.
+        processor: feature extractor of the model.
+        layers: numbers of the layers or codebooks to return. If empty, the last layer or all codebooks are returned.
+
     Attributes:
         sample_rate: sampling rate of the audio in Hz.
         frame_shift: seconds from frame to frame; None if the configuration of the model does not contain this number.
@@ -283,9 +292,12 @@ class _Pretrained:
         self.length_functions = _find_length_functions(model)
 
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
-        """Return the inputs of the model for a batch, on its device. ``options`` are for the feature extractor.
+        """Compute the inputs of the model for a batch, on the device of the model.
 
-        ``mask_name`` is the keyword argument of the model that takes the mask of the padding.
+        Args:
+            audio: the audio of the utterances.
+            mask_name: name of the keyword argument of the model that takes the mask of the padding.
+            options: further keyword arguments of the feature extractor.
 
         Raises:
             ValueError: an utterance is longer than ``max_samples``.
@@ -350,7 +362,7 @@ def _find_max_samples(processor: Any) -> int | None:
 
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
-    """Return the functions of a model that compute the length of an output from the length of the input."""
+    """Return functions that compute the number of rows of an output of a model from the length of the input."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.
@@ -362,7 +374,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
-    """Return the length of an output for an input of ``length`` samples or frames."""
+    """Call a function of a model that computes the length of an output for an input of ``length`` samples or frames."""
     value = function(torch.tensor(length))
     # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
@@ -402,11 +414,11 @@ class _Encoder(_Pretrained):
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Store the input of the first layer as the states of layer 0. Called as a hook before the layer."""
+        """Store the input of the first layer as the states of layer 0. PyTorch calls this hook before the layer."""
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
     def _keep_output(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
-        """Store the output of a layer. Called as a hook after the layer."""
+        """Store the output of the layer ``layer`` as its states. PyTorch calls this hook after the layer."""
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
@@ -421,7 +433,11 @@ class _Encoder(_Pretrained):
 
 
 class _Codec(_Pretrained):
-    """Computes the codes of a neural codec: a matrix with a column per codebook, or a vector per chosen codebook."""
+    """Computes the codes of a neural codec.
+
+    A call returns codes ``(B, rows, codebooks)`` and the number of rows of each utterance ``(B,)``. If codebooks are
+    chosen, it returns a dictionary of pairs with the keys ``codes<number>``, whose codes are ``(B, rows)``.
+    """
 
     def __call__(self, audio: Audio) -> Any:
         inputs = self.make_inputs(audio, "padding_mask")

@@ -105,6 +105,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
+        """Return the module that ``torch.jit.script`` compiles instead of this module."""
         check_graph(self.preset)
         return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
@@ -176,7 +177,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return FrontendStream(self, slots)
 
     def _make_feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
-        """Return the module that computes the feature of the preset, on the device of ``like`` or else on the CPU."""
+        """Make the module of the preset's feature with ``options``, on the device of ``like`` or else on the CPU."""
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # The preset decides the scale of the audio.

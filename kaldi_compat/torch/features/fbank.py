@@ -60,7 +60,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank with the settings ``settings`` and the changed options ``changes``."""
+        """Return the filter bank with the settings of a feature extractor and the changed options ``changes``."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
         fbank._trust_scale()  # The extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
@@ -99,9 +99,9 @@ class Fbank(FbankConstructor, MelFeature):
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features of frames ``(B, frames, window_size)`` like ``_compute_frames``, without noise.
+        """Compute the features ``(B, frames, dim)`` of frames ``(B, frames, window_size)`` without noise.
 
-        On a CPU, the frames are computed in blocks that stay in the cache.
+        For ``filter_bank``, see :meth:`_compute_frames`. On a CPU, blocks of frames fit into the cache.
         """
         return self._compute_in_blocks(frames, None, filter_bank, detect_tracing(frames))
 

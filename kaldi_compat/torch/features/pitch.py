@@ -53,6 +53,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     options: PitchOptions
 
     def setup(self) -> None:
+        """Compute the constants of the tracker, and its tables as tensors."""
         super().setup()
         self._constants = PitchConstants.from_options(self.options)
         for name, table in PitchTables.from_constants(self._constants)._asdict().items():
@@ -183,6 +184,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
     def setup(self) -> None:
         super().setup()
+        # Filters of the deltas in single and in double precision.
         self._deltas = [make_pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _make_example(self) -> Tensor:

@@ -41,6 +41,7 @@ class Plp(PlpConstructor, MelFeature):
     lifter: Tensor
 
     def setup(self) -> None:
+        """Compute the window, the filter bank, the cosines of the inverse DFT, and the factors of the lifter."""
         super().setup()
         # The spectrum is extended at both ends by repeating the first and the last mel bin.
         bins = self.options.num_mel_bins + 2

@@ -120,10 +120,12 @@ class _Filters(PostProcessing):
     _make_filters: ClassVar[Callable[..., Any]]  # Function of the options and the data type of the filters.
 
     def setup(self) -> None:
+        """Compute the filters in single and in double precision."""
         super().setup()
         self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
+        """Process features with the filters of their precision."""
         filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -218,6 +220,7 @@ class _WithStatistics(PostProcessing):
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize features. Raise FeatureError if the statistics have a different dimension."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"the statistics are for features of dimension {self.statistics.shape[1] - 1}, but the features have "
@@ -226,7 +229,7 @@ class _WithStatistics(PostProcessing):
         return self._normalize(features, lengths)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize features of the same dimension as the statistics."""
+        """Normalize features ``(..., frames, dim)``, whose dimension has been checked."""
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
@@ -253,6 +256,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
 
     Raises:
         FeatureError: the statistics have a wrong shape, or count less than one frame.
+        OptionError: ``reverse`` or ``skip_dims`` is set without statistics.
 
     >>> import torch
     >>> from kaldi_compat import Cmvn
@@ -274,7 +278,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
+        """Check and set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

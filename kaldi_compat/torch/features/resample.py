@@ -33,9 +33,6 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
 
     Raises:
         OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
-
-    >>> resample_linearly(torch.ones(16000), 16000, 8000, cutoff=3960.0, num_zeros=6).shape
-    torch.Size([8000])
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
@@ -58,6 +55,8 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         OptionError: a rate is not a positive whole number, or the filters would be too large.
         AudioError: ``samples`` is not a tensor, or has unsigned or 8-bit integers.
 
+    >>> import torch
+    >>> from kaldi_compat import resample_waveform
     >>> resample_waveform(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """

@@ -132,7 +132,7 @@ class _Root(nn.Module):
 
 
 def _trace(module: nn.Module, example: Tensor) -> Any:
-    """Return the traced operations of a module on an example (2, time, ...) with lengths, for any device."""
+    """Trace a module with the example (2, time, ...) and two lengths, and return operations that run on any device."""
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
         # Tracing warns that lengths may become constants of the graph. They do not: the tests compare the twin with the
@@ -157,7 +157,7 @@ def _follow_device(graph: Any) -> None:
 
 
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
-    """Replace the constant devices in a block of a graph with ``device``, and move constant tensors to it."""
+    """Replace the constant devices in a block of a graph with ``device``, and move its constant tensors there."""
     for node in list(block.nodes()):
         for inner in node.blocks():
             _replace_devices(graph, inner, device)
@@ -173,6 +173,6 @@ def _replace_devices(graph: Any, block: Any, device: Any) -> None:
 
 
 def _insert_constants(graph: Any, node: Any, *values: Any) -> list[Any]:
-    """Insert constants before a node; return their values in the graph."""
+    """Insert the constants ``values`` into a graph before a node, and return the graph's handles for them."""
     graph.setInsertPoint(node)
     return [graph.insertConstant(value) for value in values]

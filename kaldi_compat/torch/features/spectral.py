@@ -149,7 +149,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.ones(2, self.size + 4 * self.shift)
 
     def _needs_energy(self, raw: bool) -> bool:
-        """Return True if the features use the energy before (``raw``) or after preemphasis and windowing."""
+        """Return True if the features use the energy before windowing (``raw``), or after it (not ``raw``)."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
     @refuse_old_compilers
@@ -276,8 +276,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             samples = samples * self.options.waveform_scale
         count, counts = self._count_frames(samples.shape[-1]), None
         if lengths is not None:
-            host = self._count_frames(lengths)
-            lengths, counts = to_device(lengths, samples.device), to_device(host, samples.device)
+            host_counts = self._count_frames(lengths)
+            lengths, counts = to_device(lengths, samples.device), to_device(host_counts, samples.device)
             if tracing.traced_or_differentiated:
                 # The padding does not affect the features, but NaN in the padding would make the gradient NaN.
                 samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
@@ -286,11 +286,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         noise: FrameNoise | None = None
         if self.options.dither != 0:
             # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
-            if tracing.traced and exist is None and not isinstance(generator, torch.Generator | None):
+            valid = None
+            if lengths is not None:
+                valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
+            if tracing.traced and valid is None and not isinstance(generator, torch.Generator | None):
                 # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                exist = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, exist, generator)
+                valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
+            noise = make_frame_noise(frames, valid, generator)
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if tracing.traced:
@@ -301,9 +303,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _compute_in_blocks(
         self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, tracing: Tracing
     ) -> Tensor:
-        """Compute the features of frames (rows, frames, size) by :meth:`_compute_frames`.
+        """Compute the features (rows, frames, dim) of frames (rows, frames, size) by :meth:`_compute_frames`.
 
-        Long input is divided into blocks, which fit into the cache of a CPU or the memory of a device.
+        Long input is divided into blocks, which fit into the cache of a CPU or the memory of a device. For ``banks``,
+        see :meth:`_stack_filter_banks`.
         """
         rows, count, _ = frames.shape
         if tracing.traced_or_differentiated or frames.numel() == 0:
@@ -311,19 +314,22 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if frames.device.type == "cpu":
             _keep_freed_memory()
             # Noise needs as much memory as the frames and spectra together, so the blocks are half as long.
-            block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+            block_size = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
         else:
-            block = max(1, DEVICE_BLOCK // rows)
-        if block >= count:
+            block_size = max(1, DEVICE_BLOCK // rows)
+        if block_size >= count:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
-        blocks = [slice(start, start + block) for start in range(0, count, block)]
+        blocks = [slice(start, start + block_size) for start in range(0, count, block_size)]
         features = [
-            self._compute_frames(frames[:, part], None if noise is None else noise(part), banks) for part in blocks
+            self._compute_frames(frames[:, block], None if noise is None else noise(block), banks) for block in blocks
         ]
         return torch.cat(features, 1)
 
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
-        """Return the filter bank for one VTLN factor, a stack of banks for factors of rows, or None for the default."""
+        """Return the filter bank for a VTLN factor, or a stack (rows, fft_bins, num_mel_bins) for one factor per row.
+
+        The bank is None for a factor of 1. The result has the type of ``like``, and is on its device.
+        """
         if isinstance(warps, float):
             bank = None if warps == 1 else self._get_filter_bank(warps)
             return None if bank is None else bank.to(like)
@@ -374,11 +380,12 @@ class MelFeature(SpectralFeature):
     _filled_mel: Tensor
 
     def setup(self) -> None:
+        """Compute the window and the filter bank without VTLN."""
         super().setup()
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
-        """Set the filter bank of the module to the filter bank for a VTLN factor."""
+        """Compute the filter bank for a VTLN factor, and make it the filter bank of the module."""
         filled, self._groups = group_bands(self._compute_mel_weights(vtln_warp).numpy())
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 

@@ -101,8 +101,8 @@ def explain_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}, not float32"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    why = explain_why_disabled(samples) or next((reason for holds, reason in checks if not holds), "")
-    return why or _find_fault(module, samples, lengths, vtln_warp, generator)
+    reason = explain_why_disabled(samples) or next((failure for holds, failure in checks if not holds), "")
+    return reason or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
 def explain_why_disabled(values: Tensor) -> str:
@@ -147,7 +147,7 @@ def compute_features(
 
 
 def _are_valid_lengths(lengths: Tensor, samples: Tensor) -> bool:
-    """Return True if the samples are (B, T) and the lengths are integers (B,) on their device or on the CPU."""
+    """Return True if samples are (B, T), and lengths are integers (B,) on the samples' device or on the CPU."""
     return (
         samples.dim() == 2
         and lengths.shape == samples.shape[:1]
@@ -233,6 +233,13 @@ def _test_kernels(
 ) -> str:
     """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
+    Args:
+        module: the feature.
+        device: the GPU.
+        dtype: data type of the samples.
+        variant: properties of the call that select the compiled code.
+        warps: VTLN factors, one for each row of the test audio.
+
     Raises:
         KaldiCompatError: this process can no longer use the device.
         torch.cuda.OutOfMemoryError: the device has not enough memory at this moment.
@@ -244,8 +251,8 @@ def _test_kernels(
         from kaldi_compat.torch.kernels.launch import launch_features
 
         samples = audio.to(dtype).to(device)
-        kind: Any = type(module)
-        expected = kind(module.options, engine="torch").to(device)(
+        feature_class: Any = type(module)
+        expected = feature_class(module.options, engine="torch").to(device)(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
@@ -295,7 +302,7 @@ def is_broken(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for an error which means that the memory of the device or the pinned memory is full."""
+    """Return True if an error means that the memory of the device or the pinned memory is full."""
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
@@ -303,16 +310,15 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def lock_compilation(kind: object) -> Iterator[None]:
-    """Hold a lock during the block, so that one process compiles a kernel while other processes wait for the result.
+    """Let one process compile a kernel in a ``with`` block, while other processes wait to use the compiled kernel.
 
-    Processes that compile different kinds of kernels do not wait for each other. If the lock file cannot be created,
-    the block runs without a lock.
+    Processes with a different ``kind`` of kernel do not wait. If the lock file cannot be created, no process waits.
     """
-    home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
+    folder = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
     name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"
     try:
-        Path(home).mkdir(parents=True, exist_ok=True)
-        lock = os.open(Path(home) / name, os.O_RDWR | os.O_CREAT, 0o666)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lock = os.open(Path(folder) / name, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         yield
         return
@@ -324,10 +330,10 @@ def lock_compilation(kind: object) -> Iterator[None]:
         os.close(lock)
 
 
-def _lock_file(file: int) -> None:
-    """Wait until this process holds the lock of an open file. On Windows, do nothing."""
+def _lock_file(descriptor: int) -> None:
+    """Wait until this process holds the lock of the file that is open as ``descriptor``. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl.
         return
-    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -60,9 +60,9 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
-        """Return the header and the codes of each matrix as bytes for an archive.
+        """Return the headers of the matrices and their codes, two lists of bytes for an archive.
 
-        The header is None for a matrix that cannot be compressed because its range is not finite.
+        The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed.
 
         Args:
             arrays: the arrays of ``tensors`` on the host.
@@ -77,14 +77,14 @@ class CompressedMatrices(NamedTuple):
         if self.kind == b"CM":
             heads["percentiles"] = percentiles
         data, size, is_finite = heads.tobytes(), heads.itemsize, np.isfinite(headers[:, 1]).tolist()
-        before = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
+        header_bytes = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
         ends = (np.cumsum(self.counts) * columns * codes.itemsize).tolist()
         view = codes.reshape(-1).view(np.uint8).data
-        return before, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+        return header_bytes, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress, by their numbers of rows and columns.
+    """Return a mask of the matrices that the kernels can compress: ``counts`` rows (matrices,) and ``dim`` columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -104,17 +104,18 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
         The matrices by format, on the device.
     """
     members = np.arange(len(places))
-    chosen: list[tuple[Integers, CompressionMethod]]
+    groups: list[tuple[Integers, CompressionMethod]]
     if method != CompressionMethod.AUTO:
-        chosen = [(members, method)]
+        groups = [(members, method)]
     else:
-        long = places[:, 1] >= MIN_SPEECH_ROWS
-        both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
-        chosen = [choice for choice in both if len(choice[0])]
+        is_long = places[:, 1] >= MIN_SPEECH_ROWS
+        long, short = members[is_long], members[~is_long]
+        both = (long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO)
+        groups = [group for group in both if len(group[0])]
     compressed = []
-    for indices, own_method in chosen:
-        compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
-        kind, tensors = compress(_launch_ranges_kernel(features, places[indices]), own_method)
+    for indices, group_method in groups:
+        compress = _compress_speech if group_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
+        kind, tensors = compress(_launch_ranges_kernel(features, places[indices]), group_method)
         compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
     return compressed
 
@@ -138,7 +139,10 @@ class _Launch(NamedTuple):
 
 
 def _launch_ranges_kernel(features: Tensor, places: Integers) -> _Launch:
-    """Launch the kernel that computes the ranges of matrices, and return the arguments of the next kernel."""
+    """Launch the kernel that computes the ranges of matrices, and return the arguments of the compression kernels.
+
+    For the arguments, see :func:`compress_rows`.
+    """
     dim, counts = features.shape[1], places[:, 1]
     grid = (len(places), -(-dim // COLUMNS))
     ends = np.cumsum(counts * dim)
@@ -163,7 +167,7 @@ def _make_tile_options(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by method 2, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
+    """Compress by SPEECH_FEATURE, the only ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -183,7 +187,7 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
 
 
 def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by methods 3 to 7, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
+    """Compress by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
@@ -206,7 +210,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
 
 @functools.cache
 def find_compression_fault(device: torch.device) -> str:
-    """Compare the kernels with the codec, once per device. Return the description of a fault, or an empty string."""
+    """Test the kernels once per device. Return the description of a fault, or an empty string."""
     with lock_compilation(("compression", device)):
         fault = _test_compression(device)
     if fault:
@@ -215,7 +219,11 @@ def find_compression_fault(device: torch.device) -> str:
 
 
 def _test_compression(device: torch.device) -> str:
-    """Compress two matrices by every method. Return the description of a fault, or an empty string."""
+    """Compare the bytes of the kernels and of the codec for two matrices and every method.
+
+    Returns:
+        The description of a fault, or an empty string.
+    """
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     places = np.array([[0, 7], [7, 138]])

@@ -82,8 +82,8 @@ def launch_features(
     count = count_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
     counts = None
     if lengths is not None:
-        within = lengths.clamp(0, rows.shape[-1])
-        counts = count_frames(within, module.size, module.shift, options.snip_edges)
+        clamped = lengths.clamp(0, rows.shape[-1])
+        counts = count_frames(clamped, module.size, module.shift, options.snip_edges)
     if isinstance(vtln_warp, float):
         spans = Spans(np.zeros(1, np.int64), [vtln_warp])
     else:
@@ -117,12 +117,15 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames."""
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames.
+
+    With a ``dither`` of 0, there is no noise. ``counts`` is None if all frames are valid.
+    """
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
-        place = device if generator is None else generator.device
-        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=place)
+        own_device = device if generator is None else generator.device
+        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=own_device)
         return Noise(PHILOX, to_device(seed, device))
     valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
     return Noise(KALDI, to_device(draw_frame_states((rows, count), valid, generator), device).reshape(-1))
@@ -137,13 +140,26 @@ def _launch_kernel(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Launch the kernel for ``count`` frames of each row of samples, and return features (len(rows) * count, dim)."""
+    """Launch the kernel, and compute the remaining steps of the feature.
+
+    Args:
+        module: the feature.
+        rows: audio (B, T), int16 or float32, with consecutive samples in a row.
+        lengths: number of valid samples of each row, int64 (B,) on the device; None if all are valid.
+        count: number of frames of each row.
+        spans: VTLN factors of the frames.
+        noise: source of the dithering noise.
+        wide: True for 64-bit indices.
+
+    Returns:
+        Features (B * count, dim), float32.
+    """
     device, total = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
-    width = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((total, width), dtype=torch.float32)
-    raw = module._needs_energy(raw=True)
-    energy = 1 if raw else 2 if module._needs_energy(raw=False) else 0
+    columns = module.points // 2 + 1 if mel is None else mel.shape[1]
+    energies = rows.new_empty((total, columns), dtype=torch.float32)
+    needs_raw_energy = module._needs_energy(raw=True)
+    energy = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total) if energy else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
@@ -172,13 +188,13 @@ def _launch_kernel(
                 rows.shape[1],
                 count,
                 total,
-                width,
+                columns,
                 len(filters.group_rows) - 1,
                 filters.weights.shape[1],
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if raw else module._windowed_energy_floor,
+                EPSILON if needs_raw_energy else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_choose_registers(device, module.points),
@@ -289,9 +305,6 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
         least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
-
-    >>> make_band_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
-    [4, 4, 4, 8, 8, 8, 8, 12]
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
@@ -304,18 +317,21 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
-    chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
+    packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
         group_bands = slice(group * GROUP, (group + 1) * GROUP)
         bins = first[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
         values = np.take_along_axis(dense[:, :, group_bands], bins, 1)
-        chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
-    arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
+        packed[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
+    arrays = first.astype(np.int32), packed, group_rows.astype(np.int32)
     return BandFilters(*map(torch.from_numpy, arrays))
 
 
 def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a class of features for VTLN factors, on the host."""
+    """Return the filter banks of a feature for VTLN factors, on the host.
+
+    ``kind`` is the class of the feature, ``options`` its options. For ``least``, see :func:`make_band_filters`.
+    """
     module = kind(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
     return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
@@ -323,7 +339,7 @@ def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequen
 
 @functools.lru_cache(maxsize=256)
 def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
-    """Return the filter bank of a class of features for one VTLN factor, on a device."""
+    """Return the filter bank of the feature ``kind(options)`` for one VTLN factor, on a device."""
     return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
 
 
@@ -356,7 +372,7 @@ class FilterTable:
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
     def _add_banks(self, warps: Sequence[float]) -> BandFilters:
-        """Return all filter banks on the host, and at their end the banks of new VTLN factors."""
+        """Return the filter banks on the host, followed by the banks of the new VTLN factors ``warps``."""
         if self._host is None:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
@@ -378,7 +394,10 @@ def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTa
 def _select_filters(
     module: Feature, spans: Spans, frames: int, device: torch.device
 ) -> tuple[BandFilters, Tensor | None]:
-    """Return filter banks, and the index of the bank of each frame, int32 (frames,). None if there is only one bank."""
+    """Return the filter banks of the spans, and the index of the bank of each frame, int32 (frames,).
+
+    The indices are None if there is only one bank. ``frames`` is the number of frames of all rows.
+    """
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
     filters, span_banks = _get_filter_table(type(module), module.options, device).find_banks(spans.warps)
@@ -393,7 +412,7 @@ def _compute_row_length(points: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, L), and the first bin of each column, (A,)."""
+    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, LANES), and the first bin of each column, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))

@@ -46,13 +46,13 @@ def compute_radius(draw):
 
 @triton.jit
 def compute_sine(draw):
-    """Return sin(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
+    """Return sin(2 pi draw / 2^31), with an error of at most 1e-7."""
     return compute_cosine((draw - QUARTER) & 0x7FFFFFFF)
 
 
 @triton.jit
 def compute_cosine(draw):
-    """Return cos(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
+    """Return cos(2 pi draw / 2^31). The reduction of the angle is exact. The error of the polynomial is 1e-7."""
     # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)). The argument is at most a quarter turn, where the polynomial is
     # accurate.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09

@@ -48,14 +48,15 @@ class Transfers:
 
     @property
     def pins_memory(self) -> bool:
-        """True if host memory should be pinned."""
+        """True if the host memory for transfers should be pinned."""
         return self._in is not None
 
     def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
         """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
 
         Args:
-            pieces: index of a piece's first element in the tensor, and the piece. Elements that no piece covers are 0.
+            pieces: pairs of the index of a piece's first element in the tensor, and the piece on the host, (n,).
+                Elements that no piece covers are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length
@@ -99,15 +100,15 @@ class Transfers:
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
 
-        def wait() -> list[npt.NDArray[Any]]:
+        def wait_for_copies() -> list[npt.NDArray[Any]]:
             event.synchronize()
             return [tensor.numpy() for tensor in copies]
 
-        return wait
+        return wait_for_copies
 
     @contextlib.contextmanager
     def inference(self, name: str) -> Iterator[None]:
-        """Run the block without gradients. A profiler shows the block as a range named ``name``."""
+        """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield
 

@@ -85,8 +85,9 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     _item_device = torch.device("cpu")
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
-        kind = getattr(module, "_stream", None)
-        if kind is None or not isinstance(self, kind):
+        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError for a module without such streams."""
+        stream_class = getattr(module, "_stream", None)
+        if stream_class is None or not isinstance(self, stream_class):
             raise OptionError(
                 f"{type(self).__name__} takes a module such as {self.takes}, not {type(module).__name__}: "
                 "call the method stream() of a module"
@@ -100,7 +101,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that are decided after a chunk (slots, T, ...), and their counts (slots,)."""
+        """Return the frames that a chunk (slots, T, ...) decides, padded, and their number in each slot (slots,).
+
+        ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
+        """
 
     def flush(self, **parameters: Any) -> Any:
         """End all slots, return their last frames, and reset.
@@ -133,6 +137,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
+        """Take the next chunk of each slot, and return the frames that it decides. See the class for the arguments."""
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
@@ -157,7 +162,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         __call__ = _take
 
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
-        """Return the lengths (slots,) as an array, which holds ``width`` for all slots if ``lengths`` is None.
+        """Return the lengths (slots,) of a chunk of ``width`` items as an array. None means ``width`` for all slots.
 
         Raises:
             AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
@@ -196,7 +201,7 @@ class WindowStream(WindowFlow, Stream[Options]):
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
-        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, padded with zeros: (slots, n, dim)."""
+        """Return ``counts`` frames of each slot from frame ``first`` on, padded with zeros: (slots, n, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

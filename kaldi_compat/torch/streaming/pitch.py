@@ -83,6 +83,7 @@ class PitchStream(Stream[PitchOptions]):
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Pass the samples of each slot to its tracker on the CPU. A slot whose utterance ends gets a new tracker."""
         audio = chunk.detach().cpu()
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
@@ -131,6 +132,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         final: bool | Tensor | Sequence[bool] = False,
         generator: Generator | None = None,
     ) -> ChunkFrames:
+        """Store the generator for :meth:`_advance`, and process the chunk."""
         self._generator = generator
         return super()._take(chunk, lengths, final=final)
 
@@ -138,6 +140,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Append a column of noise for the deltas to the pitch track (slots, T, 2), and process the track."""
         # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
         # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])
@@ -147,7 +150,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
-        """Return the number of output frames (slots,) for numbers of processed input frames (slots,)."""
+        """Return the numbers of output frames (slots,) for ``frames`` (slots,) input frames, which are delayed."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
@@ -160,6 +163,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Process all stored frames, and return frames ``first`` to ``first + count - 1`` after the delay."""
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
@@ -173,7 +177,10 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
 
 class Tracker:
-    """Pitch tracker of one slot. The pitch does not depend on the division into chunks."""
+    """Pitch tracker of one slot. The pitch does not depend on the division into chunks.
+
+    After ``max_latency`` frames, a frame is decided even if the paths of the search differ.
+    """
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
@@ -187,7 +194,9 @@ class Tracker:
         self._frames = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the frames that are then decided, (frames, 2): NCCF and pitch in Hz.
+        """Take the next samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
+
+        ``finished`` is True for the last samples of the utterance, which decide all remaining frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
@@ -254,7 +263,10 @@ class Resampler:
         self._received = self._returned = 0  # Numbers of input and output samples.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the resampled audio that no later samples can change."""
+        """Take the next samples (T,), and return the resampled audio that no later samples can change.
+
+        ``finished`` is True for the last samples of the utterance.
+        """
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
@@ -267,10 +279,10 @@ class Resampler:
         self._first_period = first_period
         return np.concatenate(pieces)
 
-    def _resample_until(self, until: int, chunk_start: int) -> Samples:
-        """Return the next output samples, up to sample ``until``. See :func:`resample_chunk` for ``chunk_start``."""
+    def _resample_until(self, end: int, chunk_start: int) -> Samples:
+        """Return the next output samples, up to sample ``end - 1``. See :func:`resample_chunk` for ``chunk_start``."""
         filters = self._constants.filters
         offset = self._first_period * len(filters.first)
-        outputs = (self._returned - offset, max(until, self._returned) - offset)
-        self._returned = max(until, self._returned)
+        outputs = (self._returned - offset, max(end, self._returned) - offset)
+        self._returned = max(end, self._returned)
         return resample_chunk(self._audio, filters, outputs, chunk_start)

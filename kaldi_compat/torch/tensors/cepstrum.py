@@ -22,12 +22,12 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     """
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1
-    past = lags.flip(0)
+    reversed_lags = lags.flip(0)
     error = lags[0]
     coefficients = lags[:0]
     for i in range(order):
         # Coefficients 0 to i - 1 are multiplied by lags i to 1.
-        reflection = (lags[i + 1] + (coefficients * past[order - i : order]).sum(0)) / error
+        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / error
         # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
         error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))

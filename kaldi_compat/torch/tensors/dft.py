@@ -27,7 +27,7 @@ def compute_spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] 
         rounded, remainder = matrix
         basis = rounded.double() + remainder.double() if frames.dtype == torch.float64 else rounded
         return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
-    # MKL refuses a transform of no frames, so a frame of zeros is added if there may be none.
+    # MKL refuses a transform of no frames, so a frame of zeros is added if there may be no frames.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -48,11 +48,6 @@ def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     Returns:
         Two matrices (size, 2 * (points // 2 + 1)). The columns alternate between real and imaginary parts, from the
         lowest to the highest frequency.
-
-    >>> from kaldi_compat.torch.tensors.dft import make_dft_matrix
-    >>> make_dft_matrix(2, 2)[0]
-    tensor([[ 1.,  0.,  1.,  0.],
-            [ 1.,  0., -1.,  0.]])
     """
     # Cosines of large angles lose digits, so the product of indices is reduced to one turn before it is scaled.
     angles = 2 * np.pi / points * (np.outer(np.arange(size), np.arange(points // 2 + 1)) % points)

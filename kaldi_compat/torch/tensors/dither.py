@@ -26,14 +26,14 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> Seeds:
-    """Return a function that draws the noise states of a number of frames, for the exact engine."""
+    """Return a function that draws ``rand_r()`` states of ``count`` frames, int32 (count,), for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
-    """Return a function that computes the standard normal noise of a slice of the frames.
+    """Return a function that computes the standard normal noise (rows, n, size) of a slice of n frames.
 
     Args:
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
@@ -102,12 +102,6 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
 
     Returns:
         Noise, float32 of shape (..., num_samples).
-
-    >>> import torch
-    >>> from kaldi_compat import KaldiRandom
-    >>> from kaldi_compat.torch.tensors.dither import compute_kaldi_noise
-    >>> compute_kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
-    torch.Size([2, 400])
     """
     multipliers, increments = run_eagerly(_get_jumps)(num_samples, seeds.device)
     seeds = seeds.unsqueeze(-1)

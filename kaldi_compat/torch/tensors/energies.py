@@ -26,7 +26,7 @@ def compute_power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
 
 
 def compute_power(x: Tensor, exponent: float) -> Tensor:
-    """Compute ``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity at x = 0."""
+    """Compute ``x ** exponent`` for ``x >= 0``. At 0, the gradient is 0 instead of infinite."""
     positive = x > 0
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 

@@ -47,9 +47,6 @@ def reflect_indices(index: Places, length: Tensor | int) -> Places:
     Args:
         index: integers of any shape.
         length: number of samples, which broadcasts to the shape of ``index``.
-
-    >>> reflect_indices(torch.arange(-3, 7), 2)
-    tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
     """
     index = index % (2 * length)
     inside: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
@@ -103,7 +100,7 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples from the start of the first centered frame to ``spare`` samples after the last frame."""
+    """Return the samples from the first centered frame to ``spare`` samples after the last, reflected at both ends."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.

@@ -143,7 +143,7 @@ class Schedule(NamedTuple):
 
 
 def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
-    """Return ``(B, n)``: the number of samples that have been received when each of the frames is computed.
+    """Return ``(B, n)``: the number of samples that have been received when a frame is computed.
 
     Args:
         received: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
@@ -180,7 +180,7 @@ def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTa
 
 
 def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Cut the samples ``(B, frames, span)`` that the frames need, with zeros before and after the signal.
+    """Cut the samples of each frame, ``(B, frames, span)``, with preemphasis and with zeros outside of the signal.
 
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
@@ -235,13 +235,14 @@ def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
     """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
-    wide = signal.double()
+    doubles = signal.double()
 
     def average_first(x: Tensor) -> Tensor:
+        """Return the means of the first ``counts`` elements of the rows of ``x``."""
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / counts.double()
 
-    return average_first(wide * wide) - average_first(wide) ** 2
+    return average_first(doubles * doubles) - average_first(doubles) ** 2
 
 
 def compute_search_nccf(
@@ -273,12 +274,12 @@ def compute_search_nccf(
 
 
 def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
-    """Compute the ballast of frames, which is added to the product of energies, from the variance of the audio."""
+    """Compute the ballast, which is added to the product of two energies, from the variance of the audio."""
     return (energy * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the costs ``(..., states)`` of states from the correlation ``(..., lags)``: eq. 5 of the paper.
+    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` (equation 5 of the paper).
 
     The operations are in Kaldi's order, because in silence only their rounding decides between the states.
     """

@@ -36,7 +36,7 @@ def test_batch_and_lengths_are_moved_to_the_device() -> None:
 
 def test_every_module_is_moved_and_ready_for_inference() -> None:
     modules = [torch.nn.Sequential(torch.nn.Dropout()), torch.nn.Linear(1, 1)]
-    extractors.move(modules, "meta")
+    extractors.move_modules(modules, "meta")
     assert not any(each.training for module in modules for each in module.modules())
     assert modules[1].weight.device.type == "meta"
 
