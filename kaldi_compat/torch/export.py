@@ -204,10 +204,9 @@ def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference between the features of onnxruntime and PyTorch for the same noise.
+    """Return the largest difference between the features of onnxruntime (the file ``path``) and PyTorch for noise.
 
-    The result is None if onnxruntime is not installed. ``path`` is the ONNX file of ``module``. For ``lengths`` and
-    ``int16``, see :func:`export_frontend`.
+    The result is None if onnxruntime is not installed. For ``lengths`` and ``int16``, see :func:`export_frontend`.
     """
     try:
         import onnxruntime

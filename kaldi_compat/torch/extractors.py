@@ -272,10 +272,7 @@ class _Inputs:
 class _Pretrained:
     """Base class of models of transformers. A call takes a list of audio arrays ``(samples,)``.
 
-    Args:
-        model: the model of transformers.
-        processor: feature extractor of the model.
-        layers: numbers of the layers or codebooks to return. If empty, the last layer or all codebooks are returned.
+    ``layers`` are the layers or codebooks to return. If it is empty, the last layer or all codebooks are returned.
 
     Attributes:
         sample_rate: sampling rate of the audio in Hz.
@@ -294,10 +291,8 @@ class _Pretrained:
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
         """Compute the inputs of the model for a batch, on the device of the model.
 
-        Args:
-            audio: the audio of the utterances.
-            mask_name: name of the keyword argument of the model that takes the mask of the padding.
-            options: further keyword arguments of the feature extractor.
+        The argument ``mask_name`` of the model takes the mask of the padding. ``options`` are arguments of the feature
+        extractor.
 
         Raises:
             ValueError: an utterance is longer than ``max_samples``.

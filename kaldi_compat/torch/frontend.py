@@ -243,15 +243,10 @@ class FrontendStream(StreamCall):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
-        """Return the frames that are complete with a chunk of each slot.
+        """Take a chunk of each slot, and return the frames that it decides.
 
-        Args:
-            chunk: samples ``(slots, T)``, or ``(T,)`` for one slot; floating point in -1 to 1, or int16.
-            lengths: number of valid samples in each slot; all if None.
-            final: True for slots that end with this chunk.
-
-        Returns:
-            The same as a call of :class:`~kaldi_compat.torch.streaming.base.Stream`.
+        For the arguments and the result, see :class:`~kaldi_compat.torch.streaming.base.Stream`. The chunk, (slots, T),
+        or (T,) for one slot, is floating point in -1 to 1, or int16.
 
         Raises:
             AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without

@@ -117,8 +117,7 @@ class Annotations:
         tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model. For spawned
             workers, it must be importable by name.
         ctm: path of a CTM file of words and times by utterance (``get_train_ctm.sh --use-segments false``).
-        pipes: False refuses to run commands.
-        network: False refuses to open URLs.
+        pipes, network: False refuses to run commands, or to open URLs.
 
     Attributes:
         speakers: sorted names of all speakers in ``utt2spk``.
@@ -126,12 +125,6 @@ class Annotations:
     Raises:
         OptionError: ``tokenizer`` is passed without ``text``, or is not a function.
         ArkError: a file cannot be read, or repeats a key.
-
-    >>> import torch
-    >>> from kaldi_compat.torch.data.annotations import Annotations
-    >>> annotations = Annotations(labels={"utt1": "en"})
-    >>> annotations.annotate("utt1", torch.zeros(98, 80)).label
-    'en'
     """
 
     def __init__(

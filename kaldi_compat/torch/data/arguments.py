@@ -14,12 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Check that an argument is a whole number, and return it as an int.
-
-    Args:
-        name: name of the argument, which the error shows.
-        value: value of the argument.
-        at_least: smallest valid value.
+    """Check that the argument ``name`` is a whole number of at least ``at_least``, and return it as an int.
 
     Raises:
         OptionError: the value is not an integer, or is smaller than ``at_least``.
@@ -34,11 +29,7 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Check that an argument is a positive, finite number, and return it as a float.
-
-    Args:
-        name: name of the argument, which the error shows.
-        value: value of the argument.
+    """Check that the argument ``name`` is a positive, finite number, and return it as a float.
 
     Raises:
         OptionError: the value is not a positive, finite number.

@@ -224,9 +224,6 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
         utterances: utterances of a data set.
         padding: value of the inputs after the end of an utterance.
 
-    Returns:
-        The batch. Each kind of target that all utterances have is padded or listed, as :class:`Batch` describes.
-
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
 

@@ -41,10 +41,6 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
 
     Raises:
         ArkError: the file cannot be read; on access, a line of the utterance is invalid.
-
-    >>> from kaldi_compat.torch.data.ctm import Ctm
-    >>> Ctm("echo utt1 1 0.25 0.5 hello |")["utt1"]
-    (Word(word='hello', start=0.25, duration=0.5, confidence=None),)
     """
 
     def __init__(self, file: str | PathLike[str], access: Access | None = None) -> None:

@@ -51,10 +51,7 @@ _SLOWEST, _FASTEST = 0.01, 100.0  # Limits of the speed factors, far beyond usef
 class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
     """Base class of data sets that access utterances by index. A subclass defines how an utterance is read.
 
-    Args:
-        listing: the lines of a script file or of a file ``segments``, one for each utterance.
-        items: factory of the utterances.
-        drop_incomplete, on_error: as for :class:`FeatureDataset`.
+    ``listing`` is a script file or a file ``segments`` with a line for each utterance. ``items`` makes the utterances.
     """
 
     def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
@@ -87,11 +84,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
 
     def _read_utterance(self, index: int) -> Utterance | None:
-        """Return the utterance ``index``, or None if it is skipped.
-
-        Raises:
-            TypeError: the index is not an integer.
-        """
+        """Return the utterance ``index``, or None if it is skipped. Raise TypeError unless the index is an integer."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -127,12 +120,9 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
     def _read_input(self, key: str, location: str, seed: int) -> Tensor:
-        """Read the input of an utterance.
+        """Read the input of the utterance ``key``. ``seed`` determines its random changes.
 
-        Args:
-            key: key of the utterance.
-            location: the rest of the utterance's line in the script file or the file ``segments``.
-            seed: seed of the random changes of the input.
+        ``location`` is the rest of the line of the utterance in the script file or the file ``segments``.
         """
         raise NotImplementedError
 
@@ -359,10 +349,7 @@ class WaveDataset(_KeyedDataset):
         return replace(utterance, words=tuple(words))
 
     def _read_audio(self, key: str, location: str, rate_read: list[float], seed: int) -> Tensor:
-        """Return the audio of an utterance, or its features, and append the sampling rate in Hz to ``rate_read``.
-
-        For the other arguments, see :meth:`_read_input`.
-        """
+        """Return the audio of an utterance, or its features. Append its sampling rate in Hz to ``rate_read``."""
         segment, recording, recording_location = self._locate_audio(key, location)
         wave = _select_channel(load_named(self._loader(), recording, recording_location), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
@@ -381,12 +368,9 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled.
+        """Return the rates in Hz from which to which the utterance ``key`` is resampled, or None for no resampling.
 
-        Args:
-            key: key of the utterance.
-            rate: sampling rate of the recording in Hz.
-            seed: seed of the utterance, which determines its speed.
+        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
 
         Raises:
             AudioError: a sampling rate is not a whole number.
@@ -404,10 +388,7 @@ class WaveDataset(_KeyedDataset):
         return int(assumed_rate), int(target)
 
     def _locate_audio(self, key: str, location: str) -> tuple[Segment | None, str, str]:
-        """Return the segment of an utterance, and the key and the location of its recording.
-
-        The segment is None if the utterance is a whole recording. For ``location``, see :meth:`_read_input`.
-        """
+        """Return the segment of an utterance (None for a whole recording), and the recording's key and location."""
         if self._recordings is None:
             return None, key, location
         segment = parse_segment(f"{key} {location}")
@@ -466,10 +447,7 @@ class WaveDataset(_KeyedDataset):
 
 
 def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
-    """Convert the length of an utterance with ``to_number``. Raise FormatError for an invalid length.
-
-    ``file`` and ``key`` name the file and the utterance in the error.
-    """
+    """Convert the length of the utterance ``key`` in ``file`` by ``to_number``. Raise FormatError if it is invalid."""
     with suppress(ValueError):
         if 0 <= (length := to_number(value)) < math.inf:
             return length

@@ -123,12 +123,9 @@ def check_tolerance(length_tolerance: int | None) -> None:
 
 
 def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
-    """Return the error for an utterance whose input and targets differ in length by more than the tolerance.
+    """Return the error for an utterance whose input and targets differ in length by more than ``tolerance`` frames.
 
-    Args:
-        key: key of the utterance.
-        lengths: number of frames of the input and of each target, by name.
-        tolerance: largest accepted difference in frames.
+    ``lengths`` maps "input" and the names of the targets to their numbers of frames.
     """
     counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
     return KaldiCompatError(

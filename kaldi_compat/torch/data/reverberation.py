@@ -122,10 +122,7 @@ class NoiseAndReverberation:
 
 
 class _Recordings:
-    """Recordings of the script file ``file``, of which :meth:`load_random_recording` loads one.
-
-    ``relative_to`` is as for :class:`NoiseAndReverberation`.
-    """
+    """Recordings of the script file ``file``, of which :meth:`load_random_recording` loads one."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
         name = find_script(file)
@@ -139,11 +136,7 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the first channel of a random recording, (samples,), on the scale of 16-bit integers.
-
-        Raises:
-            AudioError: the sampling rate of the recording is not ``sample_frequency``, in Hz.
-        """
+        """Return the first channel of a random recording, (samples,). Raise AudioError for a different rate in Hz."""
         key, location = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_named(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:

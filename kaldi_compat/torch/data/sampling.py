@@ -223,11 +223,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._resume_at = self._num_returned = batches
 
     def _check_num_batches(self, batches: object) -> int:
-        """Check that this epoch has at least ``batches`` batches, and return the number as an int.
-
-        Raises:
-            OptionError: the epoch has fewer batches, or ``batches`` is not a whole number.
-        """
+        """Return ``batches`` as an int. Raise OptionError unless it is a whole number of batches that the epoch has."""
         done = check_whole_number("batches", batches)
         if done > len(self):
             raise OptionError(
@@ -313,10 +309,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return np.diff(np.arange(num_batches + 1) * len(bucket) // num_batches)
 
     def _find_batch_ends(self, utterances: Indices) -> Indices:
-        """Cut utterances into batches without changing their order, and return the ends of the complete batches.
-
-        An end is the index after the last utterance of a batch.
-        """
+        """Cut utterances into batches in their order, and return the exclusive ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
             batch_size = min(self._batch_size, len(utterances) + 1)

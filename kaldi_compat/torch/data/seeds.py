@@ -15,10 +15,7 @@ _CPU = torch.device("cpu")
 
 
 class Seeds:
-    """Seeds of the utterances of a data set in its current epoch.
-
-    Args:
-        seed: seed of the data set, from which the seeds of its utterances are derived.
+    """Seeds of the utterances of a data set, which are derived from its ``seed`` and its current epoch.
 
     Raises:
         OptionError: the seed or an epoch is not a whole number or is negative.

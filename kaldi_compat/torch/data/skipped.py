@@ -48,10 +48,7 @@ class Skipped:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
     def read_or_skip(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return the result of ``make``, which reads the utterance ``key``, or None if the utterance is skipped.
-
-        With ``on_error="raise"``, the errors of ``make`` are raised.
-        """
+        """Return the result of ``make``, or None if its error causes the utterance ``key`` to be skipped."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:

@@ -162,13 +162,10 @@ def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> 
     """Move a random frame of each utterance, and interpolate the frames before and after this frame linearly.
 
     Args:
-        batch: features, ``(rows, longest, dim)``.
+        batch: features ``(rows, longest, dim)``; the result has the same shape.
         counts: ``(rows, 1)``: number of frames of each utterance.
         draws: ``(rows, 2)``: uniform numbers that determine the frame and its shift.
         max_shift: the frame is moved by less than this number of frames.
-
-    Returns:
-        Features, ``(rows, longest, dim)``.
     """
     last = counts - 1
     margin = (last // 2).clamp(0, max_shift)

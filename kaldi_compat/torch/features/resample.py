@@ -20,19 +20,9 @@ from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
-    """Resample audio (Kaldi: LinearResample, flushed).
+    """Resample floating-point audio (..., T) of a tensor (Kaldi: LinearResample, flushed).
 
-    Args:
-        samples: floating-point audio of shape (..., T). Silence is assumed before and after the audio.
-        rate_in, rate_out: sampling rates in Hz.
-        cutoff: cutoff frequency of the low-pass filter in Hz, at most half of either rate.
-        num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
-
-    Returns:
-        Audio of shape (..., ceil(T * rate_out / rate_in)), with the data type of ``samples``.
-
-    Raises:
-        OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
+    For the arguments, the result and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.

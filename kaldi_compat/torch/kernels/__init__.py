@@ -233,16 +233,8 @@ def _test_kernels(
 ) -> str:
     """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
-    Args:
-        module: the feature.
-        device: the GPU.
-        dtype: data type of the samples.
-        variant: properties of the call that select the compiled code.
-        warps: VTLN factors, one for each row of the test audio.
-
-    Raises:
-        KaldiCompatError: this process can no longer use the device.
-        torch.cuda.OutOfMemoryError: the device has not enough memory at this moment.
+    The test audio has the data type ``dtype``, and a row for each of the VTLN factors ``warps``. For errors, see
+    :func:`describe_fault`.
     """
     count, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")

@@ -62,10 +62,8 @@ class CompressedMatrices(NamedTuple):
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
         """Return the headers of the matrices and their codes, two lists of bytes for an archive.
 
-        The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed.
-
-        Args:
-            arrays: the arrays of ``tensors`` on the host.
+        The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed. ``arrays``
+        are the ``tensors`` on the host.
         """
         (headers, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
@@ -93,15 +91,14 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
 
 
 def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
-    """Compress matrices that are ranges of rows of a tensor. :func:`has_short_indices` must be true for all matrices.
+    """Compress matrices that are ranges of rows of a tensor, and return them on the device, by format.
+
+    :func:`has_short_indices` must be True for all matrices.
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
         places: first row and number of rows (at least 1) of each matrix, (matrices, 2).
         method: compression method.
-
-    Returns:
-        The matrices by format, on the device.
     """
     members = np.arange(len(places))
     groups: list[tuple[Integers, CompressionMethod]]
@@ -139,10 +136,7 @@ class _Launch(NamedTuple):
 
 
 def _launch_ranges_kernel(features: Tensor, places: Integers) -> _Launch:
-    """Launch the kernel that computes the ranges of matrices, and return the arguments of the compression kernels.
-
-    For the arguments, see :func:`compress_rows`.
-    """
+    """Launch the kernel that computes the ranges of matrices. Return the arguments of the kernels that compress."""
     dim, counts = features.shape[1], places[:, 1]
     grid = (len(places), -(-dim // COLUMNS))
     ends = np.cumsum(counts * dim)
@@ -219,11 +213,7 @@ def find_compression_fault(device: torch.device) -> str:
 
 
 def _test_compression(device: torch.device) -> str:
-    """Compare the bytes of the kernels and of the codec for two matrices and every method.
-
-    Returns:
-        The description of a fault, or an empty string.
-    """
+    """Compare the kernels with the codec for every method. Return the description of a fault, or an empty string."""
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     places = np.array([[0, 7], [7, 138]])

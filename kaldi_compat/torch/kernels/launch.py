@@ -101,13 +101,9 @@ def launch_features(
 
 
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
-    """Compute the features (frames, dim) of one row of samples, whose frames may have different VTLN factors.
+    """Compute the features (frames, dim) of a row of audio (T,), int16 or float32 on a GPU.
 
-    Args:
-        module: the feature, with ``snip_edges``.
-        row: audio of the row, (T,), int16 or float32 on a GPU.
-        spans: VTLN factors of the frames.
-        generator: source of the dithering noise.
+    The feature must have ``snip_edges``. ``spans`` has the VTLN factors of the frames.
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
@@ -140,19 +136,9 @@ def _launch_kernel(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Launch the kernel, and compute the remaining steps of the feature.
+    """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
 
-    Args:
-        module: the feature.
-        rows: audio (B, T), int16 or float32, with consecutive samples in a row.
-        lengths: number of valid samples of each row, int64 (B,) on the device; None if all are valid.
-        count: number of frames of each row.
-        spans: VTLN factors of the frames.
-        noise: source of the dithering noise.
-        wide: True for 64-bit indices.
-
-    Returns:
-        Features (B * count, dim), float32.
+    ``lengths`` are the valid samples of each row, int64 (B,), or None. ``wide`` is True for 64-bit indices.
     """
     device, total = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
@@ -266,9 +252,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp that a multiprocessor can run at the same time.
 
-    Args:
-        capability: compute capability of the GPU.
-        points: number of points of the FFT, which decides the number of registers.
+    It depends on the compute capability of the GPU, and on the registers that an FFT of ``points`` points needs.
 
     >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)
@@ -328,10 +312,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
 
 
 def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a feature for VTLN factors, on the host.
-
-    ``kind`` is the class of the feature, ``options`` its options. For ``least``, see :func:`make_band_filters`.
-    """
+    """Return the filter banks of the feature ``kind(options)`` for VTLN factors. See :func:`make_band_filters`."""
     module = kind(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
     return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
@@ -344,12 +325,9 @@ def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> 
 
 
 class FilterTable:
-    """Filter banks of all VTLN factors that have been used, in one layout, from which a batch selects its banks.
+    """Filter banks of the feature ``kind(options)`` on a device, for all VTLN factors that have been used.
 
-    Args:
-        kind: class of the feature.
-        options: options of the feature.
-        device: device of the filters.
+    All banks have the same layout, so that a batch can select its banks.
     """
 
     def __init__(self, kind: Any, options: Any, device: torch.device) -> None:

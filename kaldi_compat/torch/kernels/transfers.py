@@ -15,12 +15,9 @@ from kaldi_compat.torch import kernels
 
 
 def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Return a tensor on the host whose values are undefined.
+    """Allocate a tensor on the host, with undefined values.
 
-    Args:
-        shape: shape of the tensor.
-        dtype: data type of the tensor.
-        pinned: True to use pinned memory, or pageable memory if no pinned memory is left.
+    With ``pinned``, the memory is pinned, or pageable if no pinned memory is left.
     """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -33,11 +30,7 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
 
 
 class Transfers:
-    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, tensors are not copied.
-
-    Attributes:
-        device: the device.
-    """
+    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, nothing is copied."""
 
     def __init__(self, device: str | torch.device) -> None:
         self.device = torch.device(device)
@@ -55,8 +48,7 @@ class Transfers:
         """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
 
         Args:
-            pieces: pairs of the index of a piece's first element in the tensor, and the piece on the host, (n,).
-                Elements that no piece covers are 0.
+            pieces: index of a piece's first element in the tensor, and the piece (n,). Elements without a piece are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length

@@ -32,12 +32,9 @@ ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 def refuse_export_of_stream(chunk: Tensor) -> None:
-    """Raise an OptionError if the call of a stream is being exported or traced.
+    """Raise an OptionError if the call of a stream with ``chunk`` is being exported or traced.
 
     The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
-
-    Args:
-        chunk: the tensor that the stream is called with.
     """
     refuse_export(
         chunk,

@@ -177,9 +177,9 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
 
 class Tracker:
-    """Pitch tracker of one slot. The pitch does not depend on the division into chunks.
+    """Pitch tracker of one slot, which decides a frame after at most ``max_latency`` frames.
 
-    After ``max_latency`` frames, a frame is decided even if the paths of the search differ.
+    The pitch does not depend on the division into chunks.
     """
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
@@ -194,9 +194,7 @@ class Tracker:
         self._frames = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take the next samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
-
-        ``finished`` is True for the last samples of the utterance, which decide all remaining frames.
+        """Take samples (T,), with ``finished`` the last, and return the NCCF and pitch in Hz of newly decided frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
@@ -263,10 +261,7 @@ class Resampler:
         self._received = self._returned = 0  # Numbers of input and output samples.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take the next samples (T,), and return the resampled audio that no later samples can change.
-
-        ``finished`` is True for the last samples of the utterance.
-        """
+        """Take samples (T,), with ``finished`` the last, and return the resampled audio that is then final."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]

@@ -12,10 +12,7 @@ from kaldi_compat.torch.tensors.energies import floor_energy
 
 
 def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute linear prediction coefficients from autocorrelation, by Durbin's recursion.
-
-    Args:
-        autocorrelation: autocorrelation at lags 0 to n, shape (..., n + 1).
+    """Compute linear prediction coefficients from autocorrelation at lags 0 to n, (..., n + 1): Durbin's recursion.
 
     Returns:
         The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
@@ -35,14 +32,7 @@ def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute the cepstrum of an all-pole model.
-
-    Args:
-        coefficients: prediction coefficients, as from :func:`run_levinson_durbin`, shape (..., n).
-
-    Returns:
-        Cepstral coefficients 1 to n, shape (..., n).
-    """
+    """Compute cepstral coefficients 1 to n, (..., n), of the all-pole model with linear prediction ``coefficients``."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
@@ -55,17 +45,13 @@ def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Replace C0 with the log energy, if passed, and move the result to the last column for HTK's order.
+    """Replace C0, the first column of ``cepstra`` (..., num_ceps), with the log energy if it is passed.
 
     Args:
-        cepstra: cepstra with C0 in the first column, shape (..., num_ceps).
         log_energy: log energies of the frames, shape (...); None to keep C0.
         energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.
         scale_of_c0: factor on C0 if there is no log energy.
-
-    Returns:
-        Cepstra of shape (..., num_ceps).
     """
     if log_energy is None:
         first = cepstra[..., :1] * scale_of_c0

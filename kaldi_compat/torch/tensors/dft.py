@@ -13,15 +13,9 @@ from kaldi_compat.functional.array_api import is_traced, matmul
 
 
 def compute_spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
-    """Compute the DFT of zero-padded frames.
+    """Compute the DFT of zero-padded frames (..., size): real and imaginary parts (..., points // 2 + 1, 2).
 
-    Args:
-        frames: frames of samples, shape (..., size).
-        points: number of points of the DFT, which must be even.
-        matrix: the result of :func:`make_dft_matrix`, moved to the device of the frames; None for the FFT.
-
-    Returns:
-        Real and imaginary parts of the spectra, shape (..., points // 2 + 1, 2).
+    ``points`` must be even. ``matrix`` is the result of :func:`make_dft_matrix`, or None for the FFT.
     """
     if matrix is not None:
         rounded, remainder = matrix

@@ -303,10 +303,7 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
 
 @contextmanager
 def _open_file(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
-    """Open an audio file for a ``with`` statement. Errors within the statement become AudioFileErrors.
-
-    For ``function`` and ``backend``, see :func:`_import_soundfile`.
-    """
+    """Open an audio file for a ``with`` statement in ``function`` of torchaudio. Convert errors to AudioFileErrors."""
     soundfile = _import_soundfile(function, backend)
     # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri

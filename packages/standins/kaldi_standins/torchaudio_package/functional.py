@@ -274,11 +274,8 @@ def make_sinc_filters(
     """Return the filters (phases, 1, taps) of :func:`resample`, one for each output sample of a period.
 
     Args:
-        orig_freq, new_freq: sampling rates in Hz, whole numbers.
-        width: number of zero crossings of the filter on each side.
-        rolloff: cutoff frequency, relative to half of the lower rate.
-        method: "sinc_interp_hann" or "sinc_interp_kaiser".
-        beta: shape of the Kaiser window. None for torchaudio's default.
+        orig_freq, new_freq, rolloff, beta: as for :func:`resample`.
+        width, method: ``lowpass_filter_width`` and ``resampling_method`` of :func:`resample`.
         dtype: type of the computation and of the filters. If None, the times of taps are float64, the times of phases
             are float32, and the filters are float32, as in torchaudio.
 
