@@ -64,12 +64,12 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
         torch.set_num_threads(previous_threads)
 
 
-def is_full(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     """Return True if an error is about insufficient memory. In this case, also release the GPU's unused memory."""
-    is_memory_error = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
-    if is_memory_error:
+    is_full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
+    if is_full:
         release_memory()
-    return is_memory_error
+    return is_full
 
 
 def is_lost(device: str) -> bool:

@@ -142,7 +142,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another rate,
+            AudioError: the audio is empty, has NaN, a wrong shape or type, or with ``resample=False`` a different rate,
                 or the lengths do not match.
             OptionError: ``sampling_rate`` is not a positive whole number.
         """

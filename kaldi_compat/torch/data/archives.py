@@ -103,6 +103,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), remark)
 
     def __iter__(self) -> Iterator[Utterance]:
+        """Iterate over the utterances that this worker of this rank returns in the current epoch."""
         worker = get_worker_info()
         num_workers, worker_index = (1, 0) if worker is None else (worker.num_workers, worker.id)
         reader, num_readers = self._rank * num_workers + worker_index, self._world_size * num_workers

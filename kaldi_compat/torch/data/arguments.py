@@ -44,11 +44,7 @@ def check_positive_number(name: str, value: Any) -> float:
 
 
 def check_functions(**functions: Any) -> None:
-    """Check that arguments, which are passed by their names, are functions or None.
-
-    Raises:
-        OptionError: an argument is a class, or cannot be called.
-    """
+    """Check that arguments, passed by name, are functions or None. Raise OptionError for classes and other values."""
     for name, function in functions.items():
         if isinstance(function, type):
             raise OptionError(f"{name}={function.__name__} is a class: pass {function.__name__}(...)")

@@ -135,7 +135,7 @@ def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> K
 
 
 def describe_items(items: Items) -> str:
-    """Return the end of the ``repr`` of a data set, such as ", with speaker"; "" without targets and transform."""
+    """Return the targets and the transform of a data set for its ``repr``, such as ", with speaker"."""
     targets = ", ".join(items.annotations)
     phrases = [f"with {targets}"] if targets else []
     if items.transform is not None:

@@ -71,6 +71,7 @@ class FeaturesOnDevice:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Batch]:
+        """Yield a batch of features on the device for each batch of audio."""
         for batch in self._loader:
             if batch.inputs.ndim != 2:
                 raise KaldiCompatError(

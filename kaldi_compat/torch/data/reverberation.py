@@ -94,7 +94,7 @@ class NoiseAndReverberation:
             int16 tensor ``(samples,)``.
 
         Raises:
-            AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.
+            AudioError: the audio has a different type or shape, or a recording has a different sampling rate.
             ArkError: a recording cannot be read.
         """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:

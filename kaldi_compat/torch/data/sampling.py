@@ -329,13 +329,14 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch from batch ``start`` on, which also counts them in the sampler."""
+    """Iterator over the batches of an epoch from batch ``start`` on. It counts the returned batches in the sampler."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
+        """Return the indices of the utterances of the next batch."""
         # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         self._sampler._resume_at = 0
         if self._next >= len(self._plan.starts):

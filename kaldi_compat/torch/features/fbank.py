@@ -123,5 +123,5 @@ class FlooredFbank(Fbank):
         return False
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of the floored mel energies."""
+        """Compute the features from mel energies, which are first raised to at least ``self.floor``."""
         return super().features_of_energies(energies.clamp(min=self.floor), log_energy)

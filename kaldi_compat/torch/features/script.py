@@ -90,7 +90,7 @@ class ScriptableTwin(nn.Module):
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...  # noqa: F811
 
     def forward(self, samples, lengths=None):  # noqa: F811
-        """Compute features of ``(time, ...)`` or ``(B, time, ...)``; with lengths, return them and their lengths."""
+        """Compute features of ``(time, ...)`` or ``(B, time, ...)``. With lengths, also return their lengths."""
         if not torch.jit.is_scripting():
             return self._original[0](samples, lengths)
         alone = samples.dim() < self.axes
@@ -124,7 +124,7 @@ class _Root(nn.Module):
         self.train(twin.training)
 
     def forward(self, samples: Tensor, lengths: Optional[Tensor] = None) -> Any:  # noqa: UP045  TorchScript's syntax
-        """Compute features; with lengths, return the features and their lengths."""
+        """Compute features. With ``lengths``, also return the lengths of the features."""
         if lengths is None:
             return self.twin(samples)
         else:  # noqa: RET505  TorchScript needs the else to infer both types

@@ -90,30 +90,30 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
-def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
+def compress_rows(features: Tensor, matrix_rows: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
     """Compress matrices that are ranges of rows of a tensor, and return them on the device, by format.
 
     :func:`has_short_indices` must be True for all matrices.
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
-        places: first row and number of rows (at least 1) of each matrix, (matrices, 2).
+        matrix_rows: first row and number of rows (at least 1) of each matrix, (matrices, 2).
         method: compression method.
     """
-    members = np.arange(len(places))
+    members = np.arange(len(matrix_rows))
     groups: list[tuple[Integers, CompressionMethod]]
     if method != CompressionMethod.AUTO:
         groups = [(members, method)]
     else:
-        is_long = places[:, 1] >= MIN_SPEECH_ROWS
+        is_long = matrix_rows[:, 1] >= MIN_SPEECH_ROWS
         long, short = members[is_long], members[~is_long]
         both = (long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO)
         groups = [group for group in both if len(group[0])]
     compressed = []
     for indices, group_method in groups:
         compress = _compress_speech if group_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
-        kind, tensors = compress(_launch_ranges_kernel(features, places[indices]), group_method)
-        compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
+        kind, tensors = compress(_launch_ranges_kernel(features, matrix_rows[indices]), group_method)
+        compressed.append(CompressedMatrices(indices, features.shape[1], kind, matrix_rows[indices, 1], tensors))
     return compressed
 
 
@@ -135,21 +135,21 @@ class _Launch(NamedTuple):
         return self.features, self.table, self.ranges, self.zeros, self.headers
 
 
-def _launch_ranges_kernel(features: Tensor, places: Integers) -> _Launch:
+def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
     """Launch the kernel that computes the ranges of matrices. Return the arguments of the kernels that compress."""
-    dim, counts = features.shape[1], places[:, 1]
-    grid = (len(places), -(-dim // COLUMNS))
+    dim, counts = features.shape[1], matrix_rows[:, 1]
+    grid = (len(matrix_rows), -(-dim // COLUMNS))
     ends = np.cumsum(counts * dim)
     scratch = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
     steps = np.cumsum(scratch)
     table = to_device(
-        torch.from_numpy(np.column_stack((places, ends - counts * dim, steps - scratch))), features.device
+        torch.from_numpy(np.column_stack((matrix_rows, ends - counts * dim, steps - scratch))), features.device
     )
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(64))
-    headers = features.new_empty((len(places), 2))
+    headers = features.new_empty((len(matrix_rows), 2))
     groups = 1 << (grid[1] - 1).bit_length()
     return _Launch(features, grid, table, ranges, zeros, headers, int(ends[-1]), int(steps[-1]), groups)
 
@@ -216,13 +216,13 @@ def _test_compression(device: torch.device) -> str:
     """Compare the kernels with the codec for every method. Return the description of a fault, or an empty string."""
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
-    places = np.array([[0, 7], [7, 138]])
+    matrix_rows = np.array([[0, 7], [7, 138]])
     try:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
-            for matrices in compress_rows(features, places, method):
+            for matrices in compress_rows(features, matrix_rows, method):
                 objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
-                for (first, count), (head, codes) in zip(places[matrices.members].tolist(), objects, strict=True):
+                for (first, count), (head, codes) in zip(matrix_rows[matrices.members].tolist(), objects, strict=True):
                     if head is None or head + codes != _encode_matrix(values[first : first + count], method):
                         return f"the result of compression method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.

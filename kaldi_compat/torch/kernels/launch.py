@@ -113,10 +113,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
-    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames.
-
-    With a ``dither`` of 0, there is no noise. ``counts`` is None if all frames are valid.
-    """
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames. Row ``i`` has ``counts[i]`` valid frames."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -203,9 +200,9 @@ def make_kernel_options(
 
     Returns:
         SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
-        in samples; A and LANES are the numbers in ``SHAPES``, FRAMES is the number of frames that a program computes at
-        a time, and ROW the length of a row of spectra. With MAGNITUDE, spectra are magnitudes instead of powers; with
-        MEL, mel energies are computed, and with LOG their logs.
+        in samples. A and LANES are the numbers in ``SHAPES``. FRAMES is the number of frames that a program computes at
+        a time, ROW the length of a row of spectra, and GROUP the number of bands in a group. The other constants select
+        the steps of the computation: MAGNITUDE magnitudes instead of powers, MEL mel energies, and LOG their logs.
     """
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -372,10 +369,7 @@ def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTa
 def _select_filters(
     module: Feature, spans: Spans, frames: int, device: torch.device
 ) -> tuple[BandFilters, Tensor | None]:
-    """Return the filter banks of the spans, and the index of the bank of each frame, int32 (frames,).
-
-    The indices are None if there is only one bank. ``frames`` is the number of frames of all rows.
-    """
+    """Return filter banks, and the index of the bank of each frame, int32 (frames,), or None if all have one bank."""
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
     filters, span_banks = _get_filter_table(type(module), module.options, device).find_banks(spans.warps)

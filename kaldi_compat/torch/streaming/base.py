@@ -98,7 +98,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that a chunk (slots, T, ...) decides, padded, and their number in each slot (slots,).
+        """Return the frames that a chunk (slots, T, ...) decides, padded, and the frame counts (slots,).
 
         ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
         """

@@ -13,17 +13,17 @@ from kaldi_compat.torch.tensors.copies import to_device
 _SPAN = 256
 
 
-def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
+def subtract_means(features: Tensor, utterance_rows: npt.NDArray[np.int64]) -> Tensor:
     """Subtract the mean of each column from the features of each utterance, without waiting for the device.
 
     Args:
         features: frames of all utterances, shape (frames, dim). Frames between utterances belong to no utterance.
-        places: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
+        utterance_rows: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
 
     Returns:
         Features of shape (frames, dim). Frames outside of the utterances are undefined.
     """
-    bounds = np.unique(np.concatenate(([0, len(features)], places[:, 0], places.sum(1))))
+    bounds = np.unique(np.concatenate(([0, len(features)], utterance_rows[:, 0], utterance_rows.sum(1))))
     counts = np.diff(bounds)
     if not len(counts):
         return features

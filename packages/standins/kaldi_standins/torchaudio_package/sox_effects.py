@@ -39,7 +39,7 @@ def apply_effects_tensor(
     Args:
         tensor: samples in -1 to 1, (channels, T).
         sample_rate: sampling rate in Hz.
-        effects: lists of a name and arguments. ``["speed", "0.9"]`` changes only the sampling rate.
+        effects: lists of an effect's name and its arguments. ``["speed", "0.9"]`` changes only the sampling rate.
             ``["rate", "16000"]`` resamples with a filter like SoX's. ``["gain", "-6"]``, ``["gain", "-n", "-3"]`` and
             ``["norm", "-3"]`` take dB. ``["channels", "1"]`` and ``["remix", "-"]`` mix channels.
             ``["trim", "0.5", "2"]`` selects two seconds from 0.5 s on. In ``trim``, ``=2`` is a time from the start,
@@ -90,7 +90,7 @@ def apply_effects_file(
 
     Args:
         path: path or open file.
-        effects: lists of a name and arguments.
+        effects: lists with the name of an effect and its arguments.
         normalize, format: ignored.
         channels_first: False to return samples (T, channels).
 
