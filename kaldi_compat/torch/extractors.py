@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
 FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
-def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
+def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
     """Pad arrays of audio with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` in samples, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
@@ -393,15 +393,17 @@ class _Encoder(_Pretrained):
                 f"{folder} is a {type(model).__name__}, which has no encoder with layers: "
                 "give the folder of an encoder or a codec"
             )
-        self.count = len(inner.layers)
-        self.layers = self.layers or [self.count]
+        self.num_layers = len(inner.layers)
+        self.layers = self.layers or [self.num_layers]
         deepest = max(self.layers)
-        if deepest > self.count:
-            raise OptionError(f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.count}")
-        if 0 < deepest < self.count:
+        if deepest > self.num_layers:
+            raise OptionError(
+                f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.num_layers}"
+            )
+        if 0 < deepest < self.num_layers:
             inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
         self.states: dict[int, Tensor] = {}
-        for layer in set(self.layers) - {self.count}:
+        for layer in set(self.layers) - {self.num_layers}:
             if layer == 0:
                 inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
@@ -421,7 +423,7 @@ class _Encoder(_Pretrained):
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}
         for layer in self.layers:
-            state = output.last_hidden_state if layer == self.count else self.states.pop(layer)
+            state = output.last_hidden_state if layer == self.num_layers else self.states.pop(layer)
             counts = self.count_rows(inputs, state.shape[1], len(audio), mask)
             states[f"layer{layer}"] = state, np.array(counts)
         return states if len(states) > 1 else next(iter(states.values()))

@@ -71,7 +71,7 @@ def find_rate(feature: object) -> float | None:
 def check_rate(key: str, rate: float, expected: float | None) -> None:
     """Raise an AudioError if the rate of an utterance's audio differs from the rate that the features expect.
 
-    Both are in Hz. None expects any rate. The error shows the key of the utterance.
+    Both rates are in Hz. ``expected`` is None if any rate is valid. The error shows the key of the utterance.
     """
     if expected not in (None, rate):
         raise AudioError(

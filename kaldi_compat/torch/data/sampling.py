@@ -195,7 +195,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
-        """Resume from a position, so that the next iteration returns the remaining batches of the epoch.
+        """Resume from a result of :meth:`state_dict`: the next iteration returns the remaining batches of the epoch.
 
         Raises:
             OptionError: the state is invalid, or was saved with different lengths, limits or number of ranks.

@@ -33,8 +33,8 @@ class Skipped:
             raise OptionError(f"on_error={quote_value(on_error)} must be 'raise' or 'skip'")
         self._file: str | None = None
         if on_error == "skip":
-            # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of a
-            # stream are not known in advance.
+            # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of
+            # an ArchiveDataset are not known in advance.
             handle, self._file = tempfile.mkstemp(prefix="kaldi_compat_skipped_")
             os.close(handle)
             weakref.finalize(self, _remove_file, self._file, os.getpid())

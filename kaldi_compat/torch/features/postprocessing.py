@@ -60,7 +60,6 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
     _adds_frames: ClassVar[bool] = False
 
     def _make_example(self) -> Tensor:
-        """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
     def _process(self, features: Any, lengths: Any) -> Any:

@@ -145,11 +145,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         raise NotImplementedError
 
     def _make_example(self) -> Tensor:
-        """Return audio of a few frames."""
         return torch.ones(2, self.size + 4 * self.shift)
 
     def _needs_energy(self, raw: bool) -> bool:
-        """Return True if the features use the energy before windowing (``raw``), or after it (not ``raw``)."""
+        """Return True if the features use the energy before preemphasis (``raw``) or after windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
     @refuse_old_compilers

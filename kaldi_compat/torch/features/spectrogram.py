@@ -34,7 +34,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     options: SpectrogramOptions
 
     def _needs_energy(self, raw: bool) -> bool:
-        """Return True if the first column is the energy before windowing (``raw``), or after it (not ``raw``)."""
+        """Return True if the first column is the energy before preemphasis (``raw``) or after windowing."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:

@@ -23,6 +23,7 @@ def subtract_means(features: Tensor, utterance_rows: npt.NDArray[np.int64]) -> T
     Returns:
         Features of shape (frames, dim). Frames outside of the utterances are undefined.
     """
+    # The gaps between utterances are also summed, so that the segments cover all frames.
     bounds = np.unique(np.concatenate(([0, len(features)], utterance_rows[:, 0], utterance_rows.sum(1))))
     counts = np.diff(bounds)
     if not len(counts):

@@ -30,7 +30,7 @@ def test_calls_have_no_gradients_and_leave_the_number_of_threads() -> None:
 
 
 def test_batch_and_lengths_are_moved_to_the_device() -> None:
-    batch, lengths = extractors.pad([np.ones(3, np.float32), np.ones(5, np.float32)], "meta")
+    batch, lengths = extractors.pad_audio([np.ones(3, np.float32), np.ones(5, np.float32)], "meta")
     assert (batch.device.type, lengths.device.type, batch.shape) == ("meta", "meta", (2, 5))
 
 

@@ -126,7 +126,7 @@ def load(
 
     Args:
         uri: path, open file, or the bytes of a file.
-        frame_offset: first sample. A negative number counts from the end.
+        frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
         normalize: True to return float32 in -1 to 1. False to return the integers or float64 of a plain WAV file.
         channels_first: True to return (channels, T). False to return (T, channels).
@@ -165,7 +165,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
     Args:
         filepath: path or open file.
-        frame_offset: first sample.
+        frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
 
     Returns:
