@@ -419,6 +419,7 @@ class _Encoder(_Pretrained):
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
+        """Compute the states of the chosen layers, and the number of rows of each utterance."""
         inputs = self.make_inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}
@@ -437,6 +438,7 @@ class _Codec(_Pretrained):
     """
 
     def __call__(self, audio: Audio) -> Any:
+        """Compute the codes, and the number of rows of each utterance. Raise ValueError for a codec with chunks."""
         inputs = self.make_inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
             inputs.tensors.pop("padding_mask", None)

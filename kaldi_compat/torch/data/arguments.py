@@ -14,11 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Check that the argument ``name`` is a whole number of at least ``at_least``, and return it as an int.
-
-    Raises:
-        OptionError: the value is not an integer, or is smaller than ``at_least``.
-    """
+    """Return the argument ``name`` as an int. Raise OptionError unless it is a whole number >= ``at_least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -29,11 +25,7 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Check that the argument ``name`` is a positive, finite number, and return it as a float.
-
-    Raises:
-        OptionError: the value is not a positive, finite number.
-    """
+    """Return the argument ``name`` as a float. Raise OptionError unless it is a positive, finite number."""
     try:
         number = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):

@@ -148,7 +148,7 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of the alignment or the posteriors, whichever is shorter; None if there is neither."""
+        """Number of frames of the alignment or of the posteriors, the smaller of both, or None without either."""
         targets = [self.alignment, self.posteriors and self.posteriors.classes]
         return min((len(target) for target in targets if target is not None), default=None)
 

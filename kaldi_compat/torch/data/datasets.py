@@ -212,7 +212,7 @@ class FeatureDataset(_KeyedDataset):
         return to_writable_tensor(load_named(self._loader(), key, location))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Return the number of frames of each utterance, for a sampler; 0 for a skipped utterance.
+        """Return the number of frames of each utterance, for a sampler. Skipped utterances have 0 frames.
 
         Args:
             utt2num_frames: path of the file ``utt2num_frames``, or of a data directory that contains the file. None
@@ -395,7 +395,7 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for a skipped utterance.
+        """Return the number of samples of each utterance in this epoch, for a sampler, or 0 if it is skipped.
 
         Args:
             utt2dur: path of the file ``utt2dur`` of durations in seconds, or of a data directory that contains the

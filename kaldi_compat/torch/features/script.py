@@ -62,6 +62,7 @@ class ScriptableTwin(nn.Module):
         self.train(module.training)  # torch.jit.freeze refuses submodules in training mode.
 
     def __prepare_scriptable__(self) -> nn.Module:
+        """Return the module that ``torch.jit.script`` compiles: a new twin, or this twin within a larger model."""
         if _is_root():
             original: Any = self._original[0]
             prepared: nn.Module = original.__prepare_scriptable__()
@@ -71,6 +72,7 @@ class ScriptableTwin(nn.Module):
         return self
 
     def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the twin, or else of the module."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -79,6 +81,7 @@ class ScriptableTwin(nn.Module):
             return getattr(self._original[0], name)
 
     def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
+        """Apply ``fn`` to the tensors of the module and of the twin, for example to move both to a device."""
         self._original[0]._apply(fn, recurse)
         super()._apply(fn, recurse)
         return self

@@ -224,7 +224,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return count_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio; with lengths, return the features and the numbers of frames.
+        """Compute the features of checked audio. With lengths, also return the number of frames of each row.
 
         The exact engine computes the features of an array.
         """

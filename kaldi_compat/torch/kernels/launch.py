@@ -292,7 +292,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     dense = np.zeros((banks, width, groups * GROUP), np.float32)
     dense[:, : weights.shape[1], :bands] = weights
     used = dense != 0
-    first = used.argmax(1) // 4 * 4
+    first = used.argmax(1) // 4 * 4  # (banks, groups * GROUP): first bin of each filter, rounded down.
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
     rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
     rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.

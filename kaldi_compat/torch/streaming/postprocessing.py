@@ -171,6 +171,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     takes = "SlidingCmvn()"
 
     def _count_decided_frames(self, end: Counts) -> Counts:
+        """Return the numbers of frames (slots,) whose windows are complete after ``end`` (slots,) frames of input."""
         if self.options.center:
             right = self.options.cmn_window - self.options.cmn_window // 2 - 1  # Frames of a window after its frame.
             return np.maximum(np.where(end >= self.options.cmn_window, end - right, 0), 0)

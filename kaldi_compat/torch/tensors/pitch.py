@@ -224,7 +224,7 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
 
 
 def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
-    """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 in digital silence.
+    """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``. In digital silence, it is 0.
 
     The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
     """
