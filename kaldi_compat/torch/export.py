@@ -136,7 +136,7 @@ def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -
 
 
 def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Return the ONNX program of a front end. Raise FeatureError if PyTorch is too old or a package is missing."""
+    """Export a front end with torch's exporter. Raise FeatureError if PyTorch is too old or a package is missing."""
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO

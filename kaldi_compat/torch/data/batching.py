@@ -286,7 +286,7 @@ def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
 
 
 def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
-    """Call :func:`collate` for ``default_collate``, which also passes ``collate_fn_map``. This is not used."""
+    """Collate utterances for ``default_collate``, which also passes ``collate_fn_map``. The map is not used."""
     return collate(utterances)
 
 

@@ -137,7 +137,7 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
     def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length of the utterance ``key`` from ``measure``, or 0 if the utterance is skipped."""
+        """Return the result of ``measure``, the length of the utterance ``key``, or 0 if the utterance is skipped."""
         return self._skipped.read_or_skip(key, measure) or 0
 
 
@@ -368,7 +368,7 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the rates in Hz from which to which the utterance ``key`` is resampled, or None for no resampling.
+        """Return the input and output rates in Hz for resampling the utterance ``key``, or None for no resampling.
 
         ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
 
@@ -431,7 +431,7 @@ class WaveDataset(_KeyedDataset):
         return [self._measure_length(key, partial(count_samples, key, location)) for key, location in lines]
 
     def _count_resampled(self, key: str, count: int, rate: float) -> int:
-        """Return the number of samples of an utterance after resampling. Before, it has ``count`` at ``rate`` Hz."""
+        """Return the number of samples after resampling the utterance ``key``, which has ``count`` at ``rate`` Hz."""
         rates = self._choose_rates(key, rate, self._items.seeds.derive(key))
         return count if rates is None else int(count_resampled(count, *rates))
 

@@ -281,7 +281,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), is_incomplete
 
     def _mix_utterances(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
-        """Return the utterances in the order of lengths, longest first, in which each is moved by a random distance.
+        """Return the utterances in descending order of length, with each utterance moved by a random distance.
 
         ``positions`` is the result of :func:`_minimize_padding`.
         """

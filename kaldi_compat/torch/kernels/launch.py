@@ -202,7 +202,7 @@ def make_kernel_options(
         SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
         in samples. A and LANES are the numbers in ``SHAPES``. FRAMES is the number of frames that a program computes at
         a time, ROW the length of a row of spectra, and GROUP the number of bands in a group. The other constants select
-        the steps of the computation: MAGNITUDE magnitudes instead of powers, MEL mel energies, and LOG their logs.
+        the steps, such as MAGNITUDE for magnitudes instead of powers, MEL for mel energies, and LOG for their logs.
     """
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -249,7 +249,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp that a multiprocessor can run at the same time.
 
-    It depends on the compute capability of the GPU, and on the registers that an FFT of ``points`` points needs.
+    The number depends on the GPU's compute capability, and on the registers that an FFT of ``points`` points needs.
 
     >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)

@@ -50,7 +50,7 @@ def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """Compute one level of the FFT, decimation in frequency, for blocks of 2 HALF of N numbers: tuples of tensors."""
+    """Compute one level of the FFT, decimation in frequency, of tuples of N tensors in blocks of 2 HALF tensors."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -66,7 +66,7 @@ def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
 
 @triton.jit
 def transform(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
-    """Compute the DFT, in bit-reversed order, of N = 2^LEVELS complex numbers: tuples of real and imaginary tensors."""
+    """Compute the DFT of N = 2^LEVELS complex numbers, tuples ``re`` and ``im`` of tensors, in bit-reversed order."""
     for i in tl.static_range(LEVELS):
         re, im = transform_level(re, im, N, N >> (i + 1))
     return re, im

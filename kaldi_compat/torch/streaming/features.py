@@ -126,7 +126,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 
     def _hand_over_to_feature(self) -> None:
-        """Move the current utterance's audio from the exact engine to the history, from which the module computes."""
+        """Move the current utterance's audio from the exact engine to the history, which the module reads."""
         if self._chunks is not None and self._chunks.history.end:
             exact = self._chunks.history
             self.history.start = self.history.end = np.array([exact.start])

@@ -177,10 +177,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
 
 class Tracker:
-    """Pitch tracker of one slot, which decides a frame after at most ``max_latency`` frames.
-
-    The pitch does not depend on the division into chunks.
-    """
+    """Pitch tracker of one slot, which decides each frame after at most ``max_latency`` further frames."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
@@ -194,7 +191,9 @@ class Tracker:
         self._frames = 0  # Number of frames that have been searched.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take samples (T,), with ``finished`` the last, and return the NCCF and pitch in Hz of newly decided frames.
+        """Take the next samples (T,), and return the NCCF and pitch in Hz of the frames that are now decided.
+
+        ``finished`` is True for the last samples of the utterance, which decide all frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
@@ -261,7 +260,10 @@ class Resampler:
         self._received = self._returned = 0  # Numbers of input and output samples.
 
     def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
-        """Take samples (T,), with ``finished`` the last, and return the resampled audio that is then final."""
+        """Take the next samples (T,), and return the resampled audio that later samples cannot change.
+
+        ``finished`` is True for the last samples of the utterance.
+        """
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]

@@ -12,7 +12,7 @@ from kaldi_compat.torch.tensors.energies import floor_energy
 
 
 def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute linear prediction coefficients from autocorrelation at lags 0 to n, (..., n + 1): Durbin's recursion.
+    """Compute linear prediction coefficients by Durbin's recursion from autocorrelations (..., n + 1) at lags 0 to n.
 
     Returns:
         The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).

@@ -125,5 +125,5 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
 
 
 def compute_log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Compute the logs (...) of the sums of squares of frames (..., size). A smaller sum counts as ``floor``."""
+    """Compute the log energies (...) of frames (..., size). The energy, a sum of squares, is at least ``floor``."""
     return frames.square().sum(-1).clamp(min=floor).log()

@@ -56,7 +56,7 @@ def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, 
 
 
 def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and this frame. Where ``last`` is True, it is ``best`` (B,)."""
+    """Return the states (B,) of the previous frame and this frame. At the last frame, this state is ``best``."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
