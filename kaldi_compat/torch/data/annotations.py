@@ -232,11 +232,7 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
-    """Return the result of a tokenizer as an int64 tensor ``(tokens,)``.
-
-    Raises:
-        KaldiCompatError: ``values`` is not a list of integers. The message names ``key``.
-    """
+    """Return the integers of a tokenizer as an int64 tensor ``(tokens,)``. Raise KaldiCompatError for other results."""
     with suppress(ValueError, TypeError):  # NumPy cannot make an array of ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)  # NumPy gives an empty list the type float64.

@@ -65,7 +65,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         return len(self._lines)
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
-        """Parse a line of the utterance ``key`` without its key. Raise FormatError for an invalid line."""
+        """Parse the part of a line after the key ``key`` of its utterance. Raise FormatError for an invalid line."""
         fields = line.decode("utf-8", "surrogateescape")
         try:
             _, start, duration, word, *confidence = fields.split()

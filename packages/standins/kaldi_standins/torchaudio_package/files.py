@@ -277,12 +277,22 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of the backends, ``["soundfile"]``. torchaudio 2.9 has removed this function."""
+    """Return the names of the backends. torchaudio 2.9 has removed this function.
+
+    >>> from kaldi_standins.torchaudio_package import list_audio_backends
+    >>> list_audio_backends()
+    ['soundfile']
+    """
     return ["soundfile"]
 
 
 def get_audio_backend() -> str:
-    """Return the name of the backend, "soundfile". torchaudio 2.9 has removed this function."""
+    """Return the name of the backend. torchaudio 2.9 has removed this function.
+
+    >>> from kaldi_standins.torchaudio_package import get_audio_backend
+    >>> get_audio_backend()
+    'soundfile'
+    """
     return "soundfile"
 
 
