@@ -54,7 +54,7 @@ class PackedComputer(SpectralComputer):
             replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
         )
         self.module = module.to(device)
-        if self.transfers.pinned and self.frame_options.snip_edges:
+        if self.transfers.pins_memory and self.frame_options.snip_edges:
             self.memory = functools.partial(PinnedMemory, self.frame_options.window_shift)
         self.method = None
         if job.options.compress and not job.with_pitch:
@@ -127,7 +127,7 @@ class PackedComputer(SpectralComputer):
         """Pack utterances into a row, and start computing and fetching their features."""
         transfers = self.transfers
         with transfers.inference("pack"):
-            row = pack(parts, self.frame_options, pinned=transfers.pinned)
+            row = pack(parts, self.frame_options, pinned=transfers.pins_memory)
         with transfers.inference("compute"):
             features = self._compute_features(row, parts)
         with transfers.inference("compress"):

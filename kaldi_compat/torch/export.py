@@ -44,10 +44,10 @@ class ExportedFrontend:
 
     def __str__(self) -> str:
         kinds = ", ".join(sorted(self.nodes))
-        tested = "not compared with PyTorch, because onnxruntime is not installed"
+        comparison = "not compared with PyTorch, because onnxruntime is not installed"
         if self.difference is not None:
-            tested = f"in onnxruntime, the largest difference from PyTorch is {self.difference:.2g}"
-        return f"{self.path}: {sum(self.nodes.values())} nodes of the types {kinds}\n{tested}"
+            comparison = f"in onnxruntime, the largest difference from PyTorch is {self.difference:.2g}"
+        return f"{self.path}: {sum(self.nodes.values())} nodes of the types {kinds}\n{comparison}"
 
 
 def export_frontend(
@@ -76,7 +76,8 @@ def export_frontend(
         dft: "matmul", for runtimes without an FFT; "fft" for a node of the type DFT.
 
     Returns:
-        The path of the file, the types of the graph's nodes, and the largest difference of its features from PyTorch's.
+        The path of the file, the numbers of nodes by type, the metadata, and the largest difference between the
+        features of onnxruntime and PyTorch.
 
     Raises:
         OptionError: the preset is unknown or selects frames by their content, a Frontend or a preset without statistics
@@ -106,7 +107,7 @@ def export_frontend(
     module = _copy_with_dft(original, dft)
     program = _export_program(module, _make_example(module, lengths, int16))
     metadata = _collect_metadata(module)
-    _describe(program.model, metadata)
+    _describe_model(program.model, metadata)
     try:
         program.save(target)
     except OSError as error:
@@ -116,7 +117,7 @@ def export_frontend(
 
 
 def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
-    """Return a copy of a front end on the CPU, with the algorithm ``dft``."""
+    """Return a copy of a front end on the CPU, which computes spectra by ``dft``: "matmul" or "fft"."""
     module = copy.deepcopy(frontend).cpu().eval()
     module.dft = dft
     module.feature = module._make_feature(module.preset.feature_options)
@@ -124,7 +125,10 @@ def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
 
 
 def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tuple[Tensor, ...]:
-    """Return two rows of noise of one second (2, samples), and with ``lengths`` the numbers of valid samples (2,)."""
+    """Return an input of a front end: two rows of one second of noise, (2, samples), as int16 or floating point.
+
+    With ``lengths``, also return the number of valid samples of each row, (2,).
+    """
     rate = module.preset.sampling_rate
     noise = 0.1 * torch.randn(2, rate, generator=torch.Generator().manual_seed(seed))
     samples = (noise * 32768).to(torch.int16) if int16 else noise
@@ -132,11 +136,7 @@ def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -
 
 
 def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Export a front end with torch's exporter, and return the ONNX program.
-
-    Raises:
-        FeatureError: PyTorch is older than 2.6, or a package is not installed.
-    """
+    """Export a front end with torch's exporter. Raise FeatureError if PyTorch is too old or a package is missing."""
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO
@@ -172,7 +172,7 @@ def _silence_exporter() -> Iterator[None]:
 
 
 def _collect_metadata(module: Frontend) -> dict[str, str]:
-    """Return the metadata of the ONNX file of a front end: keys and strings."""
+    """Return the metadata of the ONNX file of a front end, which map keys to strings."""
     preset = module.preset
     return {
         "preset": preset.name,
@@ -188,7 +188,7 @@ def _collect_metadata(module: Frontend) -> dict[str, str]:
     }
 
 
-def _describe(model: Any, metadata: Mapping[str, str]) -> None:
+def _describe_model(model: Any, metadata: Mapping[str, str]) -> None:
     """Set the metadata of an onnx_ir model, and name the axes of its inputs and outputs."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()
@@ -200,7 +200,10 @@ def _describe(model: Any, metadata: Mapping[str, str]) -> None:
 
 
 def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference between features of onnxruntime and PyTorch; None without onnxruntime."""
+    """Return the largest difference between the features of onnxruntime (the file ``path``) and PyTorch for noise.
+
+    The result is None if onnxruntime is not installed. For ``lengths`` and ``int16``, see :func:`export_frontend`.
+    """
     try:
         import onnxruntime
     except ImportError:

@@ -35,15 +35,15 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
 FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
-def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Pad audio with zeros to a batch ``(B, T)``. Return the batch and the lengths ``(B,)``, on a device."""
+def pad_audio(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
+    """Pad arrays of audio with zeros. Return the batch ``(B, T)`` and the lengths ``(B,)`` in samples, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
 
 
 def to_host(tensor: Tensor) -> npt.NDArray[Any]:
-    """Convert a tensor to an array, floating-point values to float32. Waiting for a GPU does not occupy a core."""
+    """Copy a tensor to an array, with floating-point values as float32. The wait for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
     return Transfers(tensor.device).fetch([tensor])()[0]
@@ -51,7 +51,10 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Run the block without gradients, with the precision ``dtype``, and with ``threads`` threads on a CPU."""
+    """Run a ``with`` block without gradients, with ``threads`` threads on the CPU, and with autocast to ``dtype``.
+
+    ``dtype`` is the name of a data type of torch, such as "bfloat16". "float32" disables autocast.
+    """
     previous_threads, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
@@ -61,12 +64,12 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
         torch.set_num_threads(previous_threads)
 
 
-def is_full(error: BaseException) -> bool:
-    """Return True for an error about insufficient memory, and then release the unused memory of the GPU."""
-    full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
-    if full:
+def is_memory_error(error: BaseException) -> bool:
+    """Return True if an error is about insufficient memory. In this case, also release the GPU's unused memory."""
+    is_full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
+    if is_full:
         release_memory()
-    return full
+    return is_full
 
 
 def is_lost(device: str) -> bool:
@@ -75,16 +78,16 @@ def is_lost(device: str) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Return True for a torch module."""
+    """Return True if a value is a torch module."""
     return isinstance(value, nn.Module)
 
 
 def is_generator(value: Any) -> bool:
-    """Return True for a torch generator of random numbers."""
+    """Return True if a value is a torch generator of random numbers."""
     return isinstance(value, torch.Generator)
 
 
-def move(modules: Sequence[Any], device: str) -> None:
+def move_modules(modules: Sequence[Any], device: str) -> None:
     """Move modules to a device and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
@@ -101,7 +104,7 @@ def name_constant(value: Any) -> str:
 
 
 def is_tensor(value: Any) -> bool:
-    """Return True for a tensor or the storage of a tensor."""
+    """Return True if a value is a tensor or the storage of a tensor."""
     return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
 
 
@@ -212,7 +215,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
-        model, report = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
+        model, report = _load_model(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
     if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
@@ -230,24 +233,25 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     return pretrained
 
 
-def _load(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Return a model and its loading report. The model uses PyTorch's own attention kernel if the model supports this.
+def _load_model(transformers: Any, folder: Path, **options: Any) -> Any:
+    """Load the model in ``folder`` with transformers, and return the model and its loading report.
 
-    The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
+    The model uses PyTorch's own attention kernel if possible. The kernel is also set in the configuration, which may
+    name a kernel that would be downloaded and run. ``options`` are arguments of ``from_pretrained``.
     """
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
 
-    def load(attention: str) -> Any:
+    def load_with(attention: str) -> Any:
         config._attn_implementation = attention
         return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
 
     try:
-        return load("sdpa")
+        return load_with("sdpa")
     except ValueError as error:
         if "scaled_dot_product_attention" not in str(error):
             raise
-    return load("eager")
+    return load_with("eager")
 
 
 @dataclass(frozen=True)
@@ -268,6 +272,8 @@ class _Inputs:
 class _Pretrained:
     """Base class of models of transformers. A call takes a list of audio arrays ``(samples,)``.
 
+    ``layers`` are the layers or codebooks to return. If it is empty, the last layer or all codebooks are returned.
+
     Attributes:
         sample_rate: sampling rate of the audio in Hz.
         frame_shift: seconds from frame to frame; None if the configuration of the model does not contain this number.
@@ -283,9 +289,10 @@ class _Pretrained:
         self.length_functions = _find_length_functions(model)
 
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
-        """Return the inputs of the model for a batch, on its device. ``options`` are for the feature extractor.
+        """Compute the inputs of the model for a batch, on the device of the model.
 
-        ``mask_name`` is the keyword argument of the model that takes the mask of the padding.
+        The argument ``mask_name`` of the model takes the mask of the padding. ``options`` are arguments of the feature
+        extractor.
 
         Raises:
             ValueError: an utterance is longer than ``max_samples``.
@@ -350,7 +357,7 @@ def _find_max_samples(processor: Any) -> int | None:
 
 
 def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
-    """Return the functions of a model that compute the length of an output from the length of the input."""
+    """Return functions that compute the number of rows of an output of a model from the length of the input."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens only the output, not hidden states.
@@ -362,7 +369,7 @@ def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
 
 
 def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
-    """Return the length of an output for an input of ``length`` samples or frames."""
+    """Call a function of a model that computes the length of an output for an input of ``length`` samples or frames."""
     value = function(torch.tensor(length))
     # Some models return the lengths after several layers. The last length is the length of the output.
     return int(value[-1] if isinstance(value, tuple) else value)
@@ -386,44 +393,52 @@ class _Encoder(_Pretrained):
                 f"{folder} is a {type(model).__name__}, which has no encoder with layers: "
                 "give the folder of an encoder or a codec"
             )
-        self.count = len(inner.layers)
-        self.layers = self.layers or [self.count]
+        self.num_layers = len(inner.layers)
+        self.layers = self.layers or [self.num_layers]
         deepest = max(self.layers)
-        if deepest > self.count:
-            raise OptionError(f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.count}")
-        if 0 < deepest < self.count:
+        if deepest > self.num_layers:
+            raise OptionError(
+                f"--layers: {folder} has no layer {deepest}: choose from the layers 0 to {self.num_layers}"
+            )
+        if 0 < deepest < self.num_layers:
             inner.layers = inner.layers[:deepest]  # Skip deeper layers, whose states are not requested.
         self.states: dict[int, Tensor] = {}
-        for layer in set(self.layers) - {self.count}:
+        for layer in set(self.layers) - {self.num_layers}:
             if layer == 0:
                 inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[layer - 1].register_forward_hook(partial(self._keep, layer))
+                inner.layers[layer - 1].register_forward_hook(partial(self._keep_output, layer))
 
     # Hooks store the hidden states of inner layers, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Store the input of the first layer as the states of layer 0. Called as a hook before the layer."""
+        """Store the input of the first layer as the states of layer 0. PyTorch calls this hook before the layer."""
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
-    def _keep(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
-        """Store the output of a layer. Called as a hook after the layer."""
+    def _keep_output(self, layer: int, _: nn.Module, arguments: Any, output: Any) -> None:
+        """Store the output of the layer ``layer`` as its states. PyTorch calls this hook after the layer."""
         self.states[layer] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
+        """Compute the states of the chosen layers, and the number of rows of each utterance."""
         inputs = self.make_inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}
         for layer in self.layers:
-            state = output.last_hidden_state if layer == self.count else self.states.pop(layer)
+            state = output.last_hidden_state if layer == self.num_layers else self.states.pop(layer)
             counts = self.count_rows(inputs, state.shape[1], len(audio), mask)
             states[f"layer{layer}"] = state, np.array(counts)
         return states if len(states) > 1 else next(iter(states.values()))
 
 
 class _Codec(_Pretrained):
-    """Computes the codes of a neural codec: a matrix with a column per codebook, or a vector per chosen codebook."""
+    """Computes the codes of a neural codec.
+
+    A call returns codes ``(B, rows, codebooks)`` and the number of rows of each utterance ``(B,)``. If codebooks are
+    chosen, it returns a dictionary of pairs with the keys ``codes<number>``, whose codes are ``(B, rows)``.
+    """
 
     def __call__(self, audio: Audio) -> Any:
+        """Compute the codes, and the number of rows of each utterance. Raise ValueError for a codec with chunks."""
         inputs = self.make_inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
             inputs.tensors.pop("padding_mask", None)

@@ -31,7 +31,7 @@ from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import is_exact, view_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import FeatureModule, refuse_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import make_scriptable
@@ -105,6 +105,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
+        """Return the module that ``torch.jit.script`` compiles instead of this module."""
         check_graph(self.preset)
         return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
@@ -117,7 +118,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
         return description.format_html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -141,7 +142,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             of each row, ``(B,)``. For a list of utterances, a list of inputs.
 
         Raises:
-            AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another rate,
+            AudioError: the audio is empty, has NaN, a wrong shape or type, or with ``resample=False`` a different rate,
                 or the lengths do not match.
             OptionError: ``sampling_rate`` is not a positive whole number.
         """
@@ -151,10 +152,10 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
-        recorded = detect_tracing(samples)
-        array = view_in_numpy(samples, recorded)
+        tracing = detect_tracing(samples)
+        array = view_in_numpy(samples, tracing)
         if array is None:
-            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, recorded)
+            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, tracing)
             return self._compute_model_input(audio)
         audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
         if self.preset.shortens_frame or not is_exact(self.feature):
@@ -176,7 +177,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return FrontendStream(self, slots)
 
     def _make_feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
-        """Return the module that computes the feature of the preset, on the device of ``like`` or else on the CPU."""
+        """Make the module of the preset's feature with ``options``, on the device of ``like`` or else on the CPU."""
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # The preset decides the scale of the audio.
@@ -242,15 +243,10 @@ class FrontendStream(StreamCall):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> Any:
-        """Return the frames that are complete with a chunk of each slot.
+        """Take a chunk of each slot, and return the frames that it decides.
 
-        Args:
-            chunk: samples ``(slots, T)``, or ``(T,)`` for one slot; floating point in -1 to 1, or int16.
-            lengths: number of valid samples in each slot; all if None.
-            final: True for slots that end with this chunk.
-
-        Returns:
-            The same as a call of :class:`~kaldi_compat.torch.streaming.base.Stream`.
+        For the arguments and the result, see :class:`~kaldi_compat.torch.streaming.base.Stream`. The chunk, (slots, T),
+        or (T,) for one slot, is floating point in -1 to 1, or int16.
 
         Raises:
             AudioError: the chunk has a wrong shape or type, the lengths do not match it, or a chunk on a CPU, without

@@ -147,9 +147,9 @@ class ExtractorSource(ABC):
 
 def wrap_padded(function: Any, device: str) -> Callable[..., Any]:
     """Convert ``function`` of a padded tensor and lengths to a function of a list of audio and sampling rates."""
-    from kaldi_compat.torch.extractors import pad
+    from kaldi_compat.torch.extractors import pad_audio
 
-    return lambda audio, rates: function(*pad(audio, device))
+    return lambda audio, rates: function(*pad_audio(audio, device))
 
 
 def compute_shift_of_steps(frontend: Any) -> float:

@@ -43,9 +43,10 @@ class _Table(Protocol):
 
 
 class _Archive:
-    """Table that an rspecifier names. Each process opens its own reader of the table."""
+    """Table that an rspecifier names. Each process opens its own reader, whose objects ``codec`` reads."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
+        """Store the arguments of the reader. Set ``pipes`` or ``network`` to False to refuse commands or URLs."""
         self._reader = InEachProcess(
             io_ark.RandomAccessReader[Any], rspecifier, kind=codec, pipes=pipes, network=network
         )
@@ -63,6 +64,7 @@ class _AlignmentCodec(Codec[Any]):
     _vector = codec("int-vector")
 
     def read_body(self, source: Source, binary: bool) -> object:
+        """Read a vector from text or binary form. Raise FormatError if the object continues after the vector."""
         values = self._vector.read_body(source, binary)
         if binary and source.peek(1) == _NUMBER:
             source.fail("expected one integer per frame, found several: pass a table of posteriors as posteriors=")
@@ -75,7 +77,7 @@ class _Target:
 
     name: str
     table: _Table
-    where: str  # File or rspecifier of the table, which error messages name.
+    table_name: str  # File or rspecifier of the table, which error messages name.
     convert: Callable[[Any], object] | None  # Conversion of a value of the table, or None for no conversion.
 
     def get(self, key: str) -> Any:
@@ -88,7 +90,7 @@ class _Target:
         if key not in self.table:
             name = self.name.replace("_", " ")
             raise MissingKeyError(
-                f"has no {name} in {self.where}: add an entry, or pass drop_incomplete=True to skip the utterance",
+                f"has no {name} in {self.table_name}: add an entry, or pass drop_incomplete=True to skip the utterance",
                 key=key,
             )
         value = self.table[key]
@@ -96,7 +98,7 @@ class _Target:
             return value if self.convert is None else self.convert(value)
         except (TypeError, ValueError) as error:
             raise KaldiCompatError(
-                f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}: correct this entry"
+                f"{key}: the {self.name} {value!r} in {self.table_name} is invalid: {error}: correct this entry"
             ) from error
 
 
@@ -115,21 +117,14 @@ class Annotations:
         tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model. For spawned
             workers, it must be importable by name.
         ctm: path of a CTM file of words and times by utterance (``get_train_ctm.sh --use-segments false``).
-        pipes: False refuses to run commands.
-        network: False refuses to open URLs.
+        pipes, network: False refuses to run commands, or to open URLs.
 
     Attributes:
         speakers: sorted names of all speakers in ``utt2spk``.
 
     Raises:
         OptionError: ``tokenizer`` is passed without ``text``, or is not a function.
-        ArkError: a file cannot be read, or has a key twice.
-
-    >>> import torch
-    >>> from kaldi_compat.torch.data.annotations import Annotations
-    >>> annotations = Annotations(labels={"utt1": "en"})
-    >>> annotations.annotate("utt1", torch.zeros(98, 80)).label
-    'en'
+        ArkError: a file cannot be read, or repeats a key.
     """
 
     def __init__(
@@ -158,11 +153,11 @@ class Annotations:
             self.speakers = sorted({speaker for _, speaker in speakers.items()})
         self._speaker_labels = {speaker: index for index, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
-            self._add("label", labels, "the mapping")
+            self._add_target("label", labels, "the mapping")
         elif labels is not None:
             self._add_lines("label", labels, parse_label)
         if isinstance(text, Mapping):
-            self._add("text", text, "the mapping", _check_string)
+            self._add_target("text", text, "the mapping", _check_string)
         elif text is not None:
             self._add_lines("text", find_file(text, "text"))
         if alignments is not None:
@@ -171,30 +166,33 @@ class Annotations:
             self._add_archive("posteriors", PosteriorArraysCodec(), fspath(posteriors), _pad_posteriors)
         if ctm is not None:
             words = Ctm(ctm, self.access)
-            self._add("words", words, words.name)
+            self._add_target("words", words, words.name)
 
-    def _add(self, name: str, table: _Table, where: str, convert: Callable[[Any], object] | None = None) -> None:
-        """Add the target ``name``, whose values come from ``table`` and are converted by ``convert``."""
-        self._targets.append(_Target(name, table, where, convert))
+    def _add_target(
+        self, name: str, table: _Table, table_name: str, convert: Callable[[Any], object] | None = None
+    ) -> None:
+        """Add a target, such as "alignment". For the arguments, see :class:`_Target`."""
+        self._targets.append(_Target(name, table, table_name, convert))
 
     def _add_archive(self, name: str, codec: Codec[Any], rspecifier: str, convert: Callable[[Any], object]) -> None:
-        """Add the target ``name``, whose values are in the table that an rspecifier names."""
+        """Add a target whose values ``codec`` reads from the table of an rspecifier, and ``convert`` converts."""
         table = _Archive(codec, rspecifier, self.access.pipes, self.access.network)
-        self._add(name, table, rspecifier, convert)
+        self._add_target(name, table, rspecifier, convert)
 
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
-        """Add the target ``name``, whose values are the lines of a file, and return the lines by key."""
+        """Add a target from a file with lines ``<key> <value>``, and return the lines. ``convert`` converts a value."""
+        # A label or transcript may be empty, but a speaker must have a name.
         script = Script.open(file, self.access, empty=name != "speaker")
         script.check_unique()
-        self._add(name, script, script.name, convert)
+        self._add_target(name, script, script.name, convert)
         return script
 
     def locate_target(self, name: str) -> str:
         """Return the file or rspecifier of a target, or an empty string if there is no such target."""
-        return next((target.where for target in self._targets if target.name == name), "")
+        return next((target.table_name for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names of the targets."""
+        """Iterate over the names of the targets, such as "speaker"."""
         return (target.name for target in self._targets)
 
     def has_all_targets(self, key: str) -> bool:
@@ -234,14 +232,10 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
-    """Return the result of a tokenizer as an int64 tensor.
-
-    Raises:
-        KaldiCompatError: ``values`` is not a list of integers. The message names ``key``.
-    """
+    """Return the integers of a tokenizer as an int64 tensor ``(tokens,)``. Raise KaldiCompatError for other results."""
     with suppress(ValueError, TypeError):  # NumPy cannot make an array of ragged lists.
         tokens = np.asarray(values)
-        are_integers = tokens.dtype.kind in "iu" or not len(tokens)
+        are_integers = tokens.dtype.kind in "iu" or not len(tokens)  # NumPy gives an empty list the type float64.
         if tokens.ndim == 1 and are_integers and not np.ma.is_masked(values) and (tokens < 1 << 63).all():
             return _to_integers(tokens)
     described = " ".join(repr(values).split())
@@ -249,10 +243,10 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
 
 
 def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
-    """Convert the posteriors of an utterance to tensors ``(frames, max_classes)``."""
-    frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
-    columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
+    """Convert the posteriors of an utterance to tensors ``(frames, max_classes)``, padded with class 0 of weight 0."""
+    rows = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
+    columns = np.arange(len(rows)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))
     classes, weights = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    classes[frames, columns], weights[frames, columns] = arrays.integers, arrays.weights
+    classes[rows, columns], weights[rows, columns] = arrays.integers, arrays.weights
     return Posteriors(torch.from_numpy(classes), torch.from_numpy(weights))

@@ -15,7 +15,7 @@ from io_ark.tables import repeat_errors
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import check_whole_number
 from kaldi_compat.torch.data.batching import Utterance
-from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
+from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe_items
 from kaldi_compat.torch.data.places import to_writable_tensor
 from kaldi_compat.torch.data.sampling import find_rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
@@ -25,7 +25,7 @@ from kaldi_compat.torch.data.skipped import OnError, Skipped
 class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
-    The readers are the workers of all ranks. Exactly one reader returns an utterance. If there are at least as many
+    The readers are the workers of all ranks. Exactly one reader returns each utterance. If there are at least as many
     tables as readers, whole tables are distributed over the readers. Otherwise every reader scans all tables, runs the
     commands of pipes, and returns every n-th utterance. From a script file, it reads only these utterances.
 
@@ -43,6 +43,11 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with matrices ``(frames, dim)`` as input.
 
     Ranks may get different numbers of utterances. If ranks synchronize, use ``torch.distributed.algorithms.Join``.
+
+    Raises:
+        ArkError: a file of targets cannot be read; in iteration, a table or an utterance cannot be read.
+        KaldiCompatError: in iteration, features and targets differ in length by more than the tolerance.
+        OptionError: an argument is invalid.
 
     >>> from kaldi_compat import ArchiveDataset
     >>> [utterance] = ArchiveDataset("ark:echo utt1 [ 1 2 ] |")
@@ -87,9 +92,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     def __repr__(self) -> str:
         first, *others = self._rspecifiers or ["nothing"]
-        return (
-            f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{describe(self._items)}>"
-        )
+        tables = f"{first} and {len(others)} more tables" if others else first
+        return f"<ArchiveDataset of {tables}{describe_items(self._items)}>"
 
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, format_html_table
@@ -99,46 +103,47 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), remark)
 
     def __iter__(self) -> Iterator[Utterance]:
+        """Iterate over the utterances that this worker of this rank returns in the current epoch."""
         worker = get_worker_info()
-        workers, worker_index = (1, 0) if worker is None else (worker.num_workers, worker.id)
-        reader, readers = self._rank * workers + worker_index, self._world_size * workers
-        utterances = self._read(reader, readers)
-        return self._shuffle(utterances, reader) if self._shuffle_buffer > 1 else utterances
+        num_workers, worker_index = (1, 0) if worker is None else (worker.num_workers, worker.id)
+        reader, num_readers = self._rank * num_workers + worker_index, self._world_size * num_workers
+        utterances = self._read_utterances(reader, num_readers)
+        return self._shuffle_utterances(utterances, reader) if self._shuffle_buffer > 1 else utterances
 
     @repeat_errors
-    def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
-        """Yield the utterances that the reader ``reader`` returns, an index from 0 to ``readers - 1``."""
-        whole_tables = len(self._rspecifiers) >= readers
-        index = 0
-        for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
+    def _read_utterances(self, reader: int, num_readers: int) -> Iterator[Utterance]:
+        """Yield the utterances of one reader. ``reader`` is its index, from 0 to ``num_readers - 1``."""
+        has_own_tables = len(self._rspecifiers) >= num_readers
+        index = 0  # Number of entries read so far, in all tables.
+        for rspecifier in self._rspecifiers[reader::num_readers] if has_own_tables else self._rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
                 try:
                     for key, load in table.entries():
-                        is_own = whole_tables or index % readers == reader
+                        is_own = has_own_tables or index % num_readers == reader
                         index += 1
                         if is_own and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
-                            make = partial(self._items.make, key, partial(_load_tensor, load))
-                            if (utterance := self._skipped.read(key, make)) is not None:
+                            make = partial(self._items.make_utterance, key, partial(_load_tensor, load))
+                            if (utterance := self._skipped.read_or_skip(key, make)) is not None:
                                 yield utterance
                 except io_ark.ArkError as error:  # Skip the rest of a damaged table.
-                    self._skipped.note(rspecifier, error)
+                    self._skipped.record_skip(rspecifier, error)
 
     @repeat_errors
-    def _shuffle(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
-        """Yield utterances in a random order, from a buffer of ``shuffle_buffer`` utterances."""
+    def _shuffle_utterances(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
+        """Yield utterances in random order from a buffer. The order depends on the seed, the epoch and the reader."""
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []
         for utterance in utterances:
             if len(buffer) < self._shuffle_buffer:
                 buffer.append(utterance)
                 continue
-            place = int(rng.integers(len(buffer)))
-            buffer[place], utterance = utterance, buffer[place]
+            position = int(rng.integers(len(buffer)))
+            buffer[position], utterance = utterance, buffer[position]
             yield utterance
-        for place in rng.permutation(len(buffer)):
-            yield buffer[place]
+        for position in rng.permutation(len(buffer)):
+            yield buffer[position]
 
 
 def _load_tensor(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:

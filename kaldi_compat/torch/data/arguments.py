@@ -14,16 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Return an argument as an integer.
-
-    Args:
-        name: name of the argument, which the error shows.
-        value: value of the argument.
-        at_least: smallest valid value.
-
-    Raises:
-        OptionError: the value is not an integer, or is smaller than ``at_least``.
-    """
+    """Return the argument ``name`` as an int. Raise OptionError unless it is a whole number >= ``at_least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -34,15 +25,7 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Return an argument as a float.
-
-    Args:
-        name: name of the argument, which the error shows.
-        value: value of the argument.
-
-    Raises:
-        OptionError: the value is not a positive, finite number.
-    """
+    """Return the argument ``name`` as a float. Raise OptionError unless it is a positive, finite number."""
     try:
         number = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -53,11 +36,7 @@ def check_positive_number(name: str, value: Any) -> float:
 
 
 def check_functions(**functions: Any) -> None:
-    """Check arguments that are functions or None.
-
-    Raises:
-        OptionError: an argument is a class, or cannot be called.
-    """
+    """Check that arguments, passed by name, are functions or None. Raise OptionError for classes and other values."""
     for name, function in functions.items():
         if isinstance(function, type):
             raise OptionError(f"{name}={function.__name__} is a class: pass {function.__name__}(...)")
@@ -71,7 +50,7 @@ def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]
 
 
 def find_rate(feature: object) -> float | None:
-    """Return the sampling rate in Hz of the audio that a module expects, or None if the module has no sampling rate."""
+    """Return the sampling rate in Hz of the audio that a feature expects, or None if it has no such rate."""
     while isinstance(feature, nn.Sequential) and feature:
         feature = feature[0]  # The first module of a sequence receives the audio.
     if not isinstance(feature, nn.Module):
@@ -82,7 +61,10 @@ def find_rate(feature: object) -> float | None:
 
 
 def check_rate(key: str, rate: float, expected: float | None) -> None:
-    """Raise :class:`~kaldi_compat.errors.AudioError` if features expect audio of another sampling rate."""
+    """Raise an AudioError if the rate of an utterance's audio differs from the rate that the features expect.
+
+    Both rates are in Hz. ``expected`` is None if any rate is valid. The error shows the key of the utterance.
+    """
     if expected not in (None, rate):
         raise AudioError(
             f"{key}: the audio has a rate of {rate:g} Hz, but the features need {expected:g} Hz: pass "

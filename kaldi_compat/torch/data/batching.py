@@ -38,6 +38,8 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
         FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
         OptionError: ``value`` cannot be stored in the items' data type.
 
+    >>> import torch
+    >>> from kaldi_compat import pad
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
             [3., 0.]]), tensor([2, 1]))
@@ -66,7 +68,7 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
-    """Split a padded batch into its items, the inverse of :func:`pad`.
+    """Split a padded batch into its items without padding. This is the inverse of :func:`pad`.
 
     Args:
         batch: padded tensors, shape ``(items, longest, ...)``.
@@ -78,10 +80,12 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
     Raises:
         FeatureError: the lengths do not match the batch.
 
+    >>> import torch
+    >>> from kaldi_compat import unpad
     >>> unpad(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([2, 1]))
     [tensor([1., 2.]), tensor([3.])]
     """
-    checked: Tensor | None = check_lengths(lengths, batch, 1 - batch.ndim)
+    checked: Tensor | None = check_lengths(lengths, batch, 1 - batch.ndim)  # Axis 1, counted from the end.
     if checked is None:
         raise FeatureError("lengths must be a tensor (items,), not None")
     return [row[:length] for row, length in zip(batch, checked.tolist(), strict=True)]
@@ -98,6 +102,8 @@ class Posteriors(NamedTuple):
 
     The example computes the cross-entropy of the log-probabilities of a network, ``(..., frames, num_classes)``:
 
+    >>> import torch
+    >>> from kaldi_compat import Posteriors
     >>> posteriors = Posteriors(torch.tensor([[2, 1], [0, 0]]), torch.tensor([[0.75, 0.25], [1.0, 0.0]]))
     >>> log_probabilities = torch.zeros(2, 3).log_softmax(-1)
     >>> -(posteriors.weights * log_probabilities.gather(-1, posteriors.classes)).sum()
@@ -142,7 +148,7 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of the alignment or the posteriors, whichever is shorter; None if there is neither."""
+        """Number of frames of the alignment or of the posteriors, the smaller of both, or None without either."""
         targets = [self.alignment, self.posteriors and self.posteriors.classes]
         return min((len(target) for target in targets if target is not None), default=None)
 
@@ -189,7 +195,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def _map_tensors(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """Return a copy of the batch with ``function`` applied to every tensor."""
         changed: dict[str, Tensor | Posteriors] = {}
         for field in dataclasses.fields(self):
@@ -202,11 +208,11 @@ class Batch:
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory. ``DataLoader(pin_memory=True)`` calls this method."""
-        return self._map(Tensor.pin_memory)
+        return self._map_tensors(Tensor.pin_memory)
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on a device. A copy from pinned memory is asynchronous."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self._map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
@@ -221,6 +227,8 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
 
+    >>> import torch
+    >>> from kaldi_compat import Utterance, collate
     >>> batch = collate([Utterance("a", torch.zeros(3, 2), label=1), Utterance("b", torch.zeros(5, 2), label=0)])
     >>> batch.inputs.shape, batch.lengths.tolist(), batch.labels.tolist()
     (torch.Size([2, 5, 2]), [3, 5], [1, 0])
@@ -256,7 +264,7 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
 
 
 def _require_all(values: list[Item | None]) -> list[Item] | None:
-    """Return the values, or None if a value is missing."""
+    """Return the list of the values, or None if any value is None."""
     present = [value for value in values if value is not None]
     return present if len(present) == len(values) else None
 
@@ -269,16 +277,16 @@ def _stack_numbers(values: list[int | None]) -> Tensor | None:
 
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
     """Pad the posteriors of utterances to one batch ``(B, longest, max_classes)``."""
-    width = max(posterior.classes.shape[1] for posterior in posteriors)
+    max_classes = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
-        pad([torch.nn.functional.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors])[0]
+        pad([torch.nn.functional.pad(tensor, (0, max_classes - tensor.shape[1])) for tensor in tensors])[0]
         for tensors in zip(*posteriors, strict=True)
     )
     return Posteriors(classes, weights)
 
 
 def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: object = None) -> Batch:
-    """Collate utterances in the form in which ``default_collate`` calls functions for custom types."""
+    """Collate utterances for ``default_collate``, which also passes ``collate_fn_map``. The map is not used."""
     return collate(utterances)
 
 
@@ -298,7 +306,7 @@ def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
 
 
 def _convert_integers(label: object) -> Tensor | None:
-    """Convert a sequence of integers to an int64 tensor, or return None for other labels."""
+    """Convert a tensor, list, tuple or array of integers to an int64 tensor, or return None for other labels."""
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex())
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None
@@ -310,5 +318,5 @@ def _convert_integers(label: object) -> Tensor | None:
         array = np.asarray(label)
     except ValueError:  # NumPy cannot make an array of a ragged list.
         return None
-    fits = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
-    return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits else None
+    fits_int64 = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
+    return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits_int64 else None

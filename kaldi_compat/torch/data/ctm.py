@@ -30,7 +30,7 @@ class Word(NamedTuple):
 
 
 class Ctm(Mapping[str, tuple[Word, ...]]):
-    """Mapping from an utterance to its words, read from a CTM file.
+    """Mapping from the key of an utterance to the words of the utterance, read from a CTM file.
 
     The lines of the file are ``<utterance> <channel> <start> <duration> <word> [<confidence>]``. The channel is
     ignored. Lines that start with ``;;`` are comments. A line is parsed when its utterance is accessed.
@@ -41,10 +41,6 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
 
     Raises:
         ArkError: the file cannot be read; on access, a line of the utterance is invalid.
-
-    >>> from kaldi_compat.torch.data.ctm import Ctm
-    >>> Ctm("echo utt1 1 0.25 0.5 hello |")["utt1"]
-    (Word(word='hello', start=0.25, duration=0.5, confidence=None),)
     """
 
     def __init__(self, file: str | PathLike[str], access: Access | None = None) -> None:
@@ -52,9 +48,9 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         with open_input(decode_file_name(file), access=access) as opened:
             self.name = opened.source.name
             for line in filter(bytes.strip, opened.source.read_text().splitlines()):
-                key, *fields = line.split(None, 1)
+                key, *rest = line.split(None, 1)
                 if not key.startswith(b";;"):
-                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(fields) + b"\n"
+                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(rest) + b"\n"
             opened.finish()
 
     def __getitem__(self, key: str) -> tuple[Word, ...]:
@@ -69,7 +65,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         return len(self._lines)
 
     def _parse_word(self, key: str, line: bytearray) -> Word:
-        """Parse a line of the utterance ``key``. Raise FormatError for an invalid line."""
+        """Parse the part of a line after the key ``key`` of its utterance. Raise FormatError for an invalid line."""
         fields = line.decode("utf-8", "surrogateescape")
         try:
             _, start, duration, word, *confidence = fields.split()

@@ -38,7 +38,7 @@ from kaldi_compat.torch.data.arguments import (
 )
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
+from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe_items
 from kaldi_compat.torch.data.places import find_script, load_named, to_writable_tensor
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
@@ -49,13 +49,16 @@ _SLOWEST, _FASTEST = 0.01, 100.0  # Limits of the speed factors, far beyond usef
 
 
 class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
-    """Base class of data sets that access utterances by index. A subclass defines how an utterance is read."""
+    """Base class of data sets that access utterances by index. A subclass defines how an utterance is read.
+
+    ``listing`` is a script file or a file ``segments`` with a line for each utterance. ``items`` makes the utterances.
+    """
 
     def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
         listing.check_unique()
         self._listing, self._skipped = listing, Skipped(on_error)
         self._items = items
-        self._lines = np.arange(len(listing))
+        self._lines = np.arange(len(listing))  # Indices of the lines of the utterances that the data set returns.
         if drop_incomplete:
             complete = [items.annotations.has_all_targets(key) for key in listing]
             self._lines = self._lines[np.array(complete, bool)]
@@ -64,10 +67,11 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        if (utterance := self._get(index)) is not None:
+        """Return the utterance ``index``, or the next readable utterance if this utterance is skipped."""
+        if (utterance := self._read_utterance(index)) is not None:
             return utterance
-        for other in range(index + 1, index + len(self)):
-            if (utterance := self._get(other % len(self))) is not None:
+        for next_index in range(index + 1, index + len(self)):
+            if (utterance := self._read_utterance(next_index % len(self))) is not None:
                 return utterance
         raise KaldiCompatError(
             f"{self._listing.name}: no utterance can be read: pass on_error='raise' to see the reason"
@@ -75,12 +79,12 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
         """Return the utterances of a batch for a ``DataLoader``. Readable utterances replace skipped utterances."""
-        utterances = [self._get(index) for index in indices]
+        utterances = [self._read_utterance(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
-        return [utterance or readable[place % len(readable)] for place, utterance in enumerate(utterances)]
+        return [utterance or readable[i % len(readable)] for i, utterance in enumerate(utterances)]
 
-    def _get(self, index: int) -> Utterance | None:
-        """Return an utterance, or None if it is skipped. Raise TypeError for an index that is not an integer."""
+    def _read_utterance(self, index: int) -> Utterance | None:
+        """Return the utterance ``index``, or None if it is skipped. Raise TypeError unless the index is an integer."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -89,11 +93,11 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
                 advice = "pass data.keys.index(KEY)"
             raise TypeError(f"expected the index of an utterance, not {index!r}: {advice}") from None
         key, location = self._listing.get_line(line)
-        return self._skipped.read(key, partial(self._make, key, location))
+        return self._skipped.read_or_skip(key, partial(self._make_utterance, key, location))
 
-    def _make(self, key: str, location: str) -> Utterance:
+    def _make_utterance(self, key: str, location: str) -> Utterance:
         """Return the utterance ``key`` with its targets. ``location`` is its entry in the script file."""
-        return self._items.make(key, partial(self._read, key, location))
+        return self._items.make_utterance(key, partial(self._read_input, key, location))
 
     @property
     def keys(self) -> list[str]:
@@ -101,10 +105,11 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         return [self._listing.get_line(line)[0] for line in self._lines.tolist()]
 
     def __repr__(self) -> str:
-        holds = f"{len(self)} utterances{self._describe_details()}{describe(self._items)}"
-        return f"<{type(self).__name__} of {self._listing.name}: {holds}>"
+        contents = f"{len(self)} utterances{self._describe_details()}{describe_items(self._items)}"
+        return f"<{type(self).__name__} of {self._listing.name}: {contents}>"
 
     def _describe_details(self) -> str:
+        """Return the settings of the subclass for ``repr``."""
         return ""
 
     def _repr_html_(self) -> str:
@@ -114,23 +119,26 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         remark = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
         return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
-    def _read(self, key: str, location: str, seed: int) -> Tensor:
-        """Read the input of the utterance ``key``. ``seed`` determines the random changes of the input."""
+    def _read_input(self, key: str, location: str, seed: int) -> Tensor:
+        """Read the input of the utterance ``key``. ``seed`` determines its random changes.
+
+        ``location`` is the rest of the line of the utterance in the script file or the file ``segments``.
+        """
         raise NotImplementedError
 
-    def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Read the lengths of the utterances, of the type ``type_of``, from a file with lines ``<key> <length>``."""
+    def _read_lengths(self, file: Path, to_number: Callable[[str], float]) -> list[float]:
+        """Read the length of each utterance from a file of lines ``<key> <length>``, converted by ``to_number``."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
         def parse_length(key: str) -> float:
-            return _parse_length(table[key], type_of, table.name, key)
+            return _parse_length(table[key], to_number, table.name, key)
 
-        return [self._measure(key, partial(parse_length, key)) for key in self.keys]
+        return [self._measure_length(key, partial(parse_length, key)) for key in self.keys]
 
-    def _measure(self, key: str, count: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length of an utterance, or 0 if the utterance is skipped."""
-        return self._skipped.read(key, count) or 0
+    def _measure_length(self, key: str, measure: Callable[[], Length]) -> Length | Literal[0]:
+        """Return the result of ``measure``, the length of the utterance ``key``, or 0 if the utterance is skipped."""
+        return self._skipped.read_or_skip(key, measure) or 0
 
 
 class FeatureDataset(_KeyedDataset):
@@ -200,11 +208,11 @@ class FeatureDataset(_KeyedDataset):
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
-    def _read(self, key: str, location: str, seed: int) -> Tensor:
+    def _read_input(self, key: str, location: str, seed: int) -> Tensor:
         return to_writable_tensor(load_named(self._loader(), key, location))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Return the number of frames of each utterance, for a sampler; 0 for a skipped utterance.
+        """Return the number of frames of each utterance, for a sampler. Skipped utterances have 0 frames.
 
         Args:
             utt2num_frames: path of the file ``utt2num_frames``, or of a data directory that contains the file. None
@@ -216,7 +224,7 @@ class FeatureDataset(_KeyedDataset):
         if utt2num_frames is not None:
             return [int(frames) for frames in self._read_lengths(find_file(utt2num_frames, "utt2num_frames"), int)]
         lines = map(self._listing.get_line, self._lines.tolist())
-        return [self._measure(key, partial(self._read_num_frames, key, location)) for key, location in lines]
+        return [self._measure_length(key, partial(self._read_num_frames, key, location)) for key, location in lines]
 
     def _read_num_frames(self, key: str, location: str) -> int:
         return int(load_named(self._shapes(), key, location).shape[0])
@@ -302,8 +310,9 @@ class WaveDataset(_KeyedDataset):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
         check_functions(augment=augment, feature=feature)
         self._augment, self._feature, self._feature_rate = augment, feature, find_rate(feature)
-        if segments is None and os.path.isfile(inside := find_file(wav, "segments")) and inside != wav:
-            segments = inside
+        # If wav is a file, find_file returns wav itself.
+        if segments is None and os.path.isfile(in_directory := find_file(wav, "segments")) and in_directory != wav:
+            segments = in_directory
         wav = find_script(find_file(wav, "wav.scp"))
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
@@ -322,14 +331,16 @@ class WaveDataset(_KeyedDataset):
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _describe_details(self) -> str:
+        """Return the sampling rate, the speeds and the functions for ``repr``."""
         rate = "" if self._rate is None else f" at {self._rate:g} Hz"
         speeds = "" if self._speeds == (1.0,) else f", speeds {'|'.join(f'{speed:g}' for speed in self._speeds)}"
         augmented = "" if self._augment is None else f", augment={self._augment!r}"
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
-    def _make(self, key: str, location: str) -> Utterance:
+    def _make_utterance(self, key: str, location: str) -> Utterance:
+        """Return an utterance with its targets. The times of its words are scaled by its speed factor."""
         rate_read: list[float] = []
-        utterance = self._items.make(key, partial(self._read_audio, key, location, rate_read))
+        utterance = self._items.make_utterance(key, partial(self._read_audio, key, location, rate_read))
         utterance = replace(utterance, sample_frequency=rate_read[0])
         if not utterance.words or self._speeds == (1.0,):
             return utterance
@@ -338,9 +349,9 @@ class WaveDataset(_KeyedDataset):
         return replace(utterance, words=tuple(words))
 
     def _read_audio(self, key: str, location: str, rate_read: list[float], seed: int) -> Tensor:
-        """Return the audio, or its features, of an utterance, and append its sampling rate to ``rate_read``."""
-        segment, recording, place = self._locate_audio(key, location)
-        wave = _select_channel(load_named(self._loader(), recording, place), key, segment, self._channel)
+        """Return the audio of an utterance, or its features. Append its sampling rate in Hz to ``rate_read``."""
+        segment, recording, recording_location = self._locate_audio(key, location)
+        wave = _select_channel(load_named(self._loader(), recording, recording_location), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
         rates = self._choose_rates(key, wave.sample_frequency, seed)
         if rates is not None:
@@ -357,36 +368,34 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled.
+        """Return the input and output rates in Hz for resampling the utterance ``key``, or None for no resampling.
 
-        Args:
-            key: key of the utterance.
-            rate: sampling rate of the recording in Hz.
-            seed: seed of the utterance, which determines its speed.
+        ``rate`` is the sampling rate of the recording in Hz. ``seed`` determines the speed of the utterance.
 
         Raises:
             AudioError: a sampling rate is not a whole number.
         """
         speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
-        played = rate if speed == 1 else float(round(rate * speed))
-        if played == target:
+        # The audio is resampled as if its sampling rate were higher by the speed factor, which makes it faster.
+        assumed_rate = rate if speed == 1 else float(round(rate * speed))
+        if assumed_rate == target:
             return None
-        if played != int(played) or target != int(target) or target <= 0:
+        if assumed_rate != int(assumed_rate) or target != int(target) or target <= 0:
             raise AudioError(
-                f"{key}: cannot resample {played:g} Hz to {target:g} Hz, because both must be whole numbers: change "
-                "sample_frequency, or the sampling rate of the audio"
+                f"{key}: cannot resample {assumed_rate:g} Hz to {target:g} Hz, because both must be whole numbers: "
+                "change sample_frequency, or the sampling rate of the audio"
             )
-        return int(played), int(target)
+        return int(assumed_rate), int(target)
 
     def _locate_audio(self, key: str, location: str) -> tuple[Segment | None, str, str]:
-        """Return the segment of an utterance, or None for a whole recording; and the recording's key and location."""
+        """Return the segment of an utterance (None for a whole recording), and the recording's key and location."""
         if self._recordings is None:
             return None, key, location
         segment = parse_segment(f"{key} {location}")
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for a skipped utterance.
+        """Return the number of samples of each utterance in this epoch, for a sampler, or 0 if it is skipped.
 
         Args:
             utt2dur: path of the file ``utt2dur`` of durations in seconds, or of a data directory that contains the
@@ -410,44 +419,47 @@ class WaveDataset(_KeyedDataset):
         headers: dict[str, Wave] = {}
 
         def count_samples(key: str, location: str) -> int:
-            segment, recording, place = self._locate_audio(key, location)
+            """Return the number of samples of an utterance, from the header of its recording."""
+            segment, recording, recording_location = self._locate_audio(key, location)
             if recording not in headers:
                 headers.clear()  # Usually, segments of a recording are consecutive, so only one header is kept.
-                headers[recording] = self._load_placeholder(recording, place)
+                headers[recording] = self._load_placeholder(recording, recording_location)
             wave = _select_channel(headers[recording], key, segment, self._channel)
             return self._count_resampled(key, wave.samples.shape[1], wave.sample_frequency)
 
         lines = map(self._listing.get_line, self._lines.tolist())
-        return [self._measure(key, partial(count_samples, key, location)) for key, location in lines]
+        return [self._measure_length(key, partial(count_samples, key, location)) for key, location in lines]
 
-    def _count_resampled(self, key: str, samples: int, rate: float) -> int:
-        """Return the number of samples that an utterance has after resampling."""
+    def _count_resampled(self, key: str, count: int, rate: float) -> int:
+        """Return the number of samples after resampling the utterance ``key``, which has ``count`` at ``rate`` Hz."""
         rates = self._choose_rates(key, rate, self._items.seeds.derive(key))
-        return samples if rates is None else int(count_resampled(samples, *rates))
+        return count if rates is None else int(count_resampled(count, *rates))
 
-    def _load_placeholder(self, recording: str, place: str) -> Wave:
+    def _load_placeholder(self, recording: str, location: str) -> Wave:
         """Return silence with the length and number of channels of a recording, in an array that takes no memory.
 
         If the header does not give the length, return the recording itself.
         """
-        info: WaveInfo = load_named(self._headers(), recording, place)
+        info: WaveInfo = load_named(self._headers(), recording, location)
         if info.sample_count is None:  # The header of a file written to a pipe has no length, so the audio is read.
-            return cast(Wave, load_named(self._loader(), recording, place))
+            return cast(Wave, load_named(self._loader(), recording, location))
         return Wave(info.sample_frequency, np.broadcast_to(np.int16(0), (info.channels, info.sample_count)))
 
 
-def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: str) -> float:
-    """Parse the length of the utterance ``key``. Raise FormatError for an invalid length."""
+def _parse_length(value: str, to_number: Callable[[str], float], file: str, key: str) -> float:
+    """Convert the length of the utterance ``key`` in ``file`` by ``to_number``. Raise FormatError if it is invalid."""
     with suppress(ValueError):
-        if 0 <= (length := type_of(text)) < math.inf:
+        if 0 <= (length := to_number(value)) < math.inf:
             return length
     raise FormatError(
-        f"expected the length of the utterance, found {text!r}: write a finite number of 0 or more", file=file, key=key
+        f"expected the length of the utterance, found {value!r}: write a finite number of 0 or more", file=file, key=key
     )
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
     """Return one channel of the recording ``wave``, cut to the segment if there is one.
+
+    The channel, counted from 0, is the channel of the segment, or else ``channel``. Errors show the utterance ``key``.
 
     Raises:
         AudioError: the channel does not exist, or is None for a recording with several channels.

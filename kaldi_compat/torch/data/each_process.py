@@ -23,9 +23,10 @@ class InEachProcess(Generic[Value]):
         self, open_value: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs
     ) -> None:
         self._open = open_value, arguments, options
-        self._opened: tuple[int, Value] | None = None
+        self._opened: tuple[int, Value] | None = None  # Process ID, which changes after a fork, and value.
 
     def __call__(self) -> Value:
+        """Return the value of this process, and open it on the first call in the process."""
         if self._opened is None or self._opened[0] != os.getpid():
             open_value, arguments, options = self._open
             self._opened = os.getpid(), open_value(*arguments, **options)

@@ -33,7 +33,7 @@ class Items:
         check_tolerance(self.length_tolerance)
         check_functions(transform=self.transform)
 
-    def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
+    def make_utterance(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
         """Read the input of an utterance, and return the utterance with its targets.
 
         Args:
@@ -59,7 +59,7 @@ class Items:
             return utterance
 
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
-        """Cut input, alignment and posteriors to the same length, the shortest, as Kaldi does with --length-tolerance.
+        """Cut input, alignment and posteriors to the shortest of their lengths, as Kaldi does with --length-tolerance.
 
         Raises:
             KaldiCompatError: the lengths differ by more than ``tolerance`` frames.
@@ -70,18 +70,18 @@ class Items:
             lengths["alignment"] = len(alignment)
         if posteriors is not None:
             lengths["posteriors"] = len(posteriors.classes)
-        frames = min(lengths.values())
-        if max(lengths.values()) == frames:
+        shortest = min(lengths.values())
+        if max(lengths.values()) == shortest:
             return utterance
-        if max(lengths.values()) > frames + tolerance:
-            places = {name: self.annotations.locate_target(name) for name in lengths}
-            named = {f"{name} of {places[name]}" if places[name] else name: n for name, n in lengths.items()}
+        if max(lengths.values()) > shortest + tolerance:
+            tables = {name: self.annotations.locate_target(name) for name in lengths}
+            named = {f"{name} of {tables[name]}" if tables[name] else name: n for name, n in lengths.items()}
             raise make_length_error(utterance.key, named, tolerance)
         return replace(
             utterance,
-            input=utterance.input[:frames],
-            alignment=None if alignment is None else alignment[:frames],
-            posteriors=None if posteriors is None else Posteriors(*(tensor[:frames] for tensor in posteriors)),
+            input=utterance.input[:shortest],
+            alignment=None if alignment is None else alignment[:shortest],
+            posteriors=None if posteriors is None else Posteriors(*(tensor[:shortest] for tensor in posteriors)),
         )
 
 
@@ -110,7 +110,7 @@ class ItemAttributes:
 
 
 def _check_tensor(key: str, value: object) -> Tensor:
-    """Return a tensor unchanged. Raise KaldiCompatError for another result of a function of the user."""
+    """Return the result of a user's function if it is a tensor. Raise KaldiCompatError for another type."""
     if not isinstance(value, Tensor):
         raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
     return value
@@ -123,12 +123,9 @@ def check_tolerance(length_tolerance: int | None) -> None:
 
 
 def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
-    """Return the error for an utterance whose input and targets differ in length by more than the tolerance.
+    """Return the error for an utterance whose input and targets differ in length by more than ``tolerance`` frames.
 
-    Args:
-        key: key of the utterance.
-        lengths: number of frames of the input and of each target, by name.
-        tolerance: largest accepted difference in frames.
+    ``lengths`` maps "input" and the names of the targets to their numbers of frames.
     """
     counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
     return KaldiCompatError(
@@ -137,8 +134,8 @@ def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> K
     )
 
 
-def describe(items: Items) -> str:
-    """Return the end of the ``repr`` of a data set, such as ", with speaker"; "" without targets and transform."""
+def describe_items(items: Items) -> str:
+    """Return the targets and the transform of a data set for its ``repr``, such as ", with speaker"."""
     targets = ", ".join(items.annotations)
     phrases = [f"with {targets}"] if targets else []
     if items.transform is not None:

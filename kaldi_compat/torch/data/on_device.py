@@ -33,7 +33,7 @@ class FeaturesOnDevice:
             lengths are not compared. See :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
-        AudioError: the audio of a data set has another sampling rate than ``feature``.
+        AudioError: the sampling rate of the audio differs from the rate that ``feature`` expects.
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
 
     >>> from kaldi_compat import Fbank, Utterance, collate
@@ -71,6 +71,7 @@ class FeaturesOnDevice:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Batch]:
+        """Yield a batch of features on the device for each batch of audio."""
         for batch in self._loader:
             if batch.inputs.ndim != 2:
                 raise KaldiCompatError(
@@ -79,30 +80,31 @@ class FeaturesOnDevice:
                 )
             for key, rate in zip(batch.keys, batch.sample_frequencies or (), strict=False):
                 check_rate(key, rate, self._rate)
-            moved = batch.to(self._device)
+            audio = batch.to(self._device)
+            # One generator draws the numbers of the whole batch, so all seeds of the batch determine its seed.
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:
-                features, frames = self._feature(moved.inputs, moved.lengths)
-                moved = replace(moved, inputs=features, lengths=frames)
-                if self._length_tolerance is not None and moved.target_lengths is not None:
-                    moved = _cut_to_match(moved, moved.target_lengths, self._length_tolerance)
+                features, frame_counts = self._feature(audio.inputs, audio.lengths)
+                result = replace(audio, inputs=features, lengths=frame_counts)
+                if self._length_tolerance is not None and result.target_lengths is not None:
+                    result = _cut_to_match(result, result.target_lengths, self._length_tolerance)
                 if self._augment is not None:
-                    moved = replace(moved, inputs=self._augment(moved.inputs, moved.lengths))
-            yield moved
+                    result = replace(result, inputs=self._augment(result.inputs, result.lengths))
+            yield result
 
 
-def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut the features and targets of each utterance to the length of the shorter.
+def _cut_to_match(batch: Batch, target_lengths: Tensor, tolerance: int) -> Batch:
+    """Cut the features and targets of each utterance to the smaller of their two lengths.
 
     Raises:
-        KaldiCompatError: the lengths, ``batch.lengths`` and ``targets`` (B,), differ by more than ``tolerance`` frames.
+        KaldiCompatError: ``batch.lengths`` and ``target_lengths`` (B,) differ by more than ``tolerance`` frames.
     """
-    frames = torch.minimum(batch.lengths, targets)
-    longest = int(frames.max())
-    for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):
+    counts = torch.minimum(batch.lengths, target_lengths)
+    longest = int(counts.max())
+    for key, *lengths in zip(batch.keys, batch.lengths.tolist(), target_lengths.tolist(), strict=True):
         if max(lengths) > min(lengths) + tolerance:
             raise make_length_error(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
-    is_padding = torch.arange(longest, device=frames.device) >= frames[:, None]
+    is_padding = torch.arange(longest, device=counts.device) >= counts[:, None]
     alignments, posteriors = batch.alignments, batch.posteriors
     if alignments is not None:
         alignments = alignments[:, :longest].masked_fill(is_padding, ALIGNMENT_PADDING)
@@ -110,5 +112,5 @@ def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
         posteriors = Posteriors(*(tensor[:, :longest].masked_fill(is_padding[..., None], 0) for tensor in posteriors))
     inputs = batch.inputs[:, :longest].masked_fill(is_padding[..., None], 0.0)
     return replace(
-        batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames
+        batch, inputs=inputs, lengths=counts, alignments=alignments, posteriors=posteriors, target_lengths=counts
     )

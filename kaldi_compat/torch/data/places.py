@@ -29,7 +29,7 @@ def find_script(file: Path) -> Path:
 
 
 def load_named(loader: Loader, key: str, rxfilename: str) -> Any:
-    """Load the object of an rxfilename. Errors also name the key of the object."""
+    """Load the object at ``rxfilename``. An ArkError that names no key gets the key ``key``."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:
@@ -38,7 +38,7 @@ def load_named(loader: Loader, key: str, rxfilename: str) -> Any:
 
 
 def to_writable_tensor(array: npt.NDArray[np.generic]) -> Tensor:
-    """Convert an array to a tensor, and copy the array if it is not writable."""
+    """Convert an array to a tensor. An array that is not writable or not contiguous is copied."""
     if not (array.flags.c_contiguous and array.flags.writeable):
         array = array.copy()
     return torch.from_numpy(array)

@@ -84,7 +84,7 @@ class NoiseAndReverberation:
         return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
-        """Add a random noise and random reverberation to audio, with the probabilities that the class describes.
+        """Add random noise and reverberation to audio, each with the probability that was passed to the class.
 
         Args:
             audio: int16 tensor ``(samples,)``.
@@ -94,7 +94,7 @@ class NoiseAndReverberation:
             int16 tensor ``(samples,)``.
 
         Raises:
-            AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.
+            AudioError: the audio has a different type or shape, or a recording has a different sampling rate.
             ArkError: a recording cannot be read.
         """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
@@ -104,16 +104,17 @@ class NoiseAndReverberation:
             raise AudioError(
                 f"audio must be a tensor of 16-bit integers of shape (samples,), not {described}: convert the audio"
             )
-        noisy, in_room = (torch.rand(2) < torch.tensor([self._noise_probability, self._room_probability])).tolist()
+        probabilities = torch.tensor([self._noise_probability, self._room_probability])
+        adds_noise, adds_reverberation = (torch.rand(2) < probabilities).tolist()
         room, noises = None, []
-        if self._rooms is not None and in_room:
-            room = self._rooms.choose(sample_frequency) / FULL_SCALE
-        if self._noises is not None and noisy:
-            noise = self._noises.choose(sample_frequency)
-            spare = len(noise) - len(audio)
-            start = _draw_below(spare + 1 if spare >= 0 else len(noise))
-            noise = np.take(noise, np.arange(start, start + len(audio)), mode="wrap")
-            noises = [AdditiveSignal(noise, self._snrs[_draw_below(len(self._snrs))])]
+        if self._rooms is not None and adds_reverberation:
+            room = self._rooms.load_random_recording(sample_frequency) / FULL_SCALE
+        if self._noises is not None and adds_noise:
+            recording = self._noises.load_random_recording(sample_frequency)
+            spare = len(recording) - len(audio)
+            start = _draw_below(spare + 1 if spare >= 0 else len(recording))
+            excerpt = np.take(recording, np.arange(start, start + len(audio)), mode="wrap")
+            noises = [AdditiveSignal(excerpt, self._snrs[_draw_below(len(self._snrs))])]
         if room is None and not noises:
             return audio
         changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, room, noises)
@@ -121,7 +122,7 @@ class NoiseAndReverberation:
 
 
 class _Recordings:
-    """Recordings of a script file, for random choices."""
+    """Recordings of the script file ``file``, of which :meth:`load_random_recording` loads one."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
         name = find_script(file)
@@ -134,10 +135,10 @@ class _Recordings:
     def __repr__(self) -> str:
         return f"{len(self._script)} recordings of {self._script.name}"
 
-    def choose(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the samples of a random recording, (samples,), or raise AudioError for a different sampling rate."""
-        key, place = self._script.get_line(_draw_below(len(self._script)))
-        wave: Wave = load_named(self._loader(), key, place)
+    def load_random_recording(self, sample_frequency: float) -> npt.NDArray[np.float32]:
+        """Return the first channel of a random recording, (samples,). Raise AudioError for a different rate in Hz."""
+        key, location = self._script.get_line(_draw_below(len(self._script)))
+        wave: Wave = load_named(self._loader(), key, location)
         if wave.sample_frequency != sample_frequency:
             raise AudioError(
                 f"{self._script.name}: {key} has a rate of {wave.sample_frequency:g} Hz, but the audio has "

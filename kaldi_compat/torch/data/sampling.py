@@ -53,7 +53,7 @@ class _Plan(NamedTuple):
     starts: Indices
     ends: Indices
 
-    def take(self, batches: Indices) -> _Plan:
+    def select_batches(self, batches: Indices) -> _Plan:
         """Return the plan of the batches with the indices ``batches``, in this order."""
         return _Plan(self.utterances, self.starts[batches], self.ends[batches])
 
@@ -140,12 +140,12 @@ class BucketBatchSampler(Sampler[list[int]]):
         if not len(self._by_length):
             raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g} (lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}): change these limits")  # fmt: skip
-        if self._max_size is not None and (longer := int((self._lengths[self._by_length] > self._max_size).sum())):
+        if self._max_size is not None and (too_long := int((self._lengths[self._by_length] > self._max_size).sum())):
             message = (
-                f"the length of {longer} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
+                f"the length of {too_long} of {len(self._by_length)} utterances exceeds max_frames or max_seconds, so "
             )
             advice = "pass max_length to leave them out"
-            if max_seconds is not None and sample_frequency == 1 and longer == len(self._by_length):
+            if max_seconds is not None and sample_frequency == 1 and too_long == len(self._by_length):
                 advice = "pass sample_frequency if the lengths are not in seconds"
             warnings.warn(f"{message}each of them is a batch by itself: {advice}", stacklevel=2)
         shares = self._compute_shares()
@@ -154,14 +154,14 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._epoch = 0
         self._num_returned = 0  # Number of batches of the epoch that the latest iteration has returned.
         self._resume_at = 0  # Index of the batch with which the next iteration starts.
-        self._plan = self._plan_for_rank()
+        self._plan = self._make_plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the order of the next iterations. Setting the current epoch has no effect."""
         if check_whole_number("epoch", epoch) == self._epoch:  # Keep the position in a resumed epoch.
             return
         self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
-        self._plan = self._plan_for_rank()
+        self._plan = self._make_plan_for_rank()
 
     def __iter__(self) -> Iterator[list[int]]:
         return _Batches(self, self._resume_at)
@@ -195,7 +195,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
-        """Resume from a position, so that the next iteration returns the remaining batches of the epoch.
+        """Resume from a result of :meth:`state_dict`: the next iteration returns the remaining batches of the epoch.
 
         Raises:
             OptionError: the state is invalid, or was saved with different lengths, limits or number of ranks.
@@ -215,7 +215,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         seed, epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
         self._seed, self._epoch = seed, epoch
         try:
-            self._plan = self._plan_for_rank()
+            self._plan = self._make_plan_for_rank()
             batches = self._check_num_batches(batches)
         except OptionError:
             self._seed, self._epoch, self._plan = previous  # A refused state changes nothing.
@@ -223,7 +223,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._resume_at = self._num_returned = batches
 
     def _check_num_batches(self, batches: object) -> int:
-        """Return a number of batches of this epoch. Raise OptionError if the epoch has fewer batches."""
+        """Return ``batches`` as an int. Raise OptionError unless it is a whole number of batches that the epoch has."""
         done = check_whole_number("batches", batches)
         if done > len(self):
             raise OptionError(
@@ -234,104 +234,109 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     def _compute_fingerprint(self) -> list[float | None]:
         """Return the numbers that determine the batches, except for the seed and the epoch."""
-        lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
+        checksum = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
         # A state can be written as JSON, which has no infinity, so None stands for an infinite limit.
         limits += [None if math.isinf(limit) else limit for limit in self._limits]
-        return [len(self._lengths), lengths, *limits, self._world_size]
+        return [len(self._lengths), checksum, *limits, self._world_size]
 
     def _compute_shares(self) -> npt.NDArray[np.float64]:
-        """Return the fraction of a full batch that each utterance fills, in the order of ``_by_length``."""
+        """Return the fraction of a full batch that each utterance fills, (utterances,), in the order of _by_length."""
         shares = np.full(len(self._by_length), 0.0 if self._batch_size is None else 1 / self._batch_size)
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
-    def _plan_for_rank(self) -> _Plan:
+    def _make_plan_for_rank(self) -> _Plan:
         """Return the batches of this rank in the current epoch. Raise OptionError if there are none."""
         rng = np.random.default_rng((self._seed, self._epoch))
-        batches, incomplete = self._cut_all(rng)
+        batches, is_incomplete = self._make_all_batches(rng)
         if self._drop_last:
-            complete = len(batches.starts) - incomplete
-            usable = complete - complete % self._world_size
-            batches = batches.take(np.sort(rng.permutation(complete)[:usable]) if self._shuffle else np.arange(usable))
+            num_complete = len(batches.starts) - is_incomplete
+            num_used = num_complete - num_complete % self._world_size
+            used = np.sort(rng.permutation(num_complete)[:num_used]) if self._shuffle else np.arange(num_used)
+            batches = batches.select_batches(used)
             if not len(batches.starts):
                 raise OptionError(
                     f"drop_last=True leaves no batches for world_size={self._world_size}, because the number of full "
-                    f"batches of {len(self._by_length)} utterances is only {complete}: "
+                    f"batches of {len(self._by_length)} utterances is only {num_complete}: "
                     "pass drop_last=False, or allow fewer utterances in a batch"
                 )
         else:
             batches = _split_to_multiple(batches, self._world_size)
-        steps = np.arange(len(batches.starts)).reshape(-1, self._world_size)
+        steps = np.arange(len(batches.starts)).reshape(-1, self._world_size)  # A row has one batch for each rank.
         if self._shuffle:
             steps = rng.permutation(steps)
-        return batches.take(steps[:, self._rank])
+        return batches.select_batches(steps[:, self._rank])
 
-    def _cut_all(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
-        """Return the batches of all ranks, longest first, and True if the last batch is incomplete."""
+    def _make_all_batches(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
+        """Return the batches of all ranks, longest first, and True if the last batch could take more utterances."""
         if self._positions is None or self._fills_batches:
             utterances = self._by_length if self._positions is None else self._mix_utterances(self._positions, rng)
-            ends = self._cut(utterances)
-            incomplete = not len(ends) or int(ends[-1]) < len(utterances)
-            ends = np.append(ends, len(utterances)) if incomplete else ends
+            ends = self._find_batch_ends(utterances)
+            is_incomplete = not len(ends) or int(ends[-1]) < len(utterances)
+            ends = np.append(ends, len(utterances)) if is_incomplete else ends
         else:
-            buckets, incomplete = self._move_buckets(self._positions, rng), False
+            buckets, is_incomplete = self._divide_into_buckets(self._positions, rng), False
             utterances = np.concatenate(buckets)
-            ends = np.cumsum(np.concatenate([self._divide_evenly(bucket) for bucket in buckets]))
-        return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), incomplete
+            ends = np.cumsum(np.concatenate([self._divide_bucket(bucket) for bucket in buckets]))
+        return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), is_incomplete
 
     def _mix_utterances(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
-        """Return the utterances in the order of lengths, longest first, with random changes of the order."""
-        batch = 1 / self._full_batches
+        """Return the utterances in descending order of length, with each utterance moved by a random distance.
+
+        ``positions`` is the result of :func:`_minimize_padding`.
+        """
+        batch_width = 1 / self._full_batches
         # Positions are from 0 to 1. An utterance moves by at most `width`, so a batch mixes utterances from its own
         # width plus this width, which together are the width of a bucket. A batch may be wider than a bucket if there
         # are few batches. The moves are then half as wide as the batch, so that utterances are still mixed.
-        width = max(1 / self._num_buckets - batch, batch / 2)
+        width = max(1 / self._num_buckets - batch_width, batch_width / 2)
         return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
 
-    def _move_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
+    def _divide_into_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
         """Return the utterances of each bucket in random order, starting with the bucket of the longest utterances.
 
-        The limits of the buckets change from epoch to epoch.
+        The limits of the buckets change from epoch to epoch. ``positions`` is the result of :func:`_minimize_padding`.
         """
         count = int(np.clip(self._full_batches * _MAX_BUCKETS_PER_BATCH, 1, self._num_buckets))
         ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
         return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
 
-    def _divide_evenly(self, bucket: Indices) -> Indices:
-        """Divide a bucket into batches, and return their numbers of utterances, which differ by at most one."""
+    def _divide_bucket(self, bucket: Indices) -> Indices:
+        """Divide a bucket into batches, and return the sizes of the batches, which differ by at most one utterance."""
         longest = float(self._lengths[bucket].max())
         max_utterances = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
-        count = -(-len(bucket) // max_utterances)
-        return np.diff(np.arange(count + 1) * len(bucket) // count)
+        num_batches = -(-len(bucket) // max_utterances)
+        return np.diff(np.arange(num_batches + 1) * len(bucket) // num_batches)
 
-    def _cut(self, utterances: Indices) -> Indices:
-        """Cut utterances into batches without changing their order, and return the ends of the complete batches."""
+    def _find_batch_ends(self, utterances: Indices) -> Indices:
+        """Cut utterances into batches in their order, and return the exclusive ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
-            number = min(self._batch_size, len(utterances) + 1)
-            return np.arange(number, len(utterances) + 1, number)
+            batch_size = min(self._batch_size, len(utterances) + 1)
+            return np.arange(batch_size, len(utterances) + 1, batch_size)
         max_utterances, size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []
         start, longest = 0, 0.0
         for end, length in enumerate(self._lengths[utterances].tolist()):
             longest = max(longest, length)
-            if end > start and longest * (end + 1 - start) > size:
+            if end > start and longest * (end + 1 - start) > size:  # This utterance starts the next batch.
                 ends.append(end)
                 start, longest = end, length
-            if end + 1 - start == max_utterances or longest * (end + 2 - start) > size:
+            if end + 1 - start == max_utterances or longest * (end + 2 - start) > size:  # The batch is full.
                 ends.append(end + 1)
                 start, longest = end + 1, 0.0
         return np.array(ends, np.int64)
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch from batch ``start`` on, which also counts them in the sampler."""
+    """Iterator over the batches of an epoch from batch ``start`` on. It counts the returned batches in the sampler."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
+        """Return the indices of the utterances of the next batch."""
         # Reset here and not in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         self._sampler._resume_at = 0
         if self._next >= len(self._plan.starts):
@@ -345,6 +350,7 @@ class _Batches(Iterator[list[int]]):
         return self._sampler.state_dict(self._next)
 
     def load_state_dict(self, state: SamplerState) -> None:
+        """Continue from a position of the sampler, as for :meth:`BucketBatchSampler.load_state_dict`."""
         self._sampler.load_state_dict(state)
         self._plan, self._next, self._sampler._resume_at = self._sampler._plan, self._sampler._num_returned, 0
 

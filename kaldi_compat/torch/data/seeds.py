@@ -15,10 +15,7 @@ _CPU = torch.device("cpu")
 
 
 class Seeds:
-    """Seeds of the utterances of a data set in its current epoch.
-
-    Args:
-        seed: seed of the data set, from which the seeds of its utterances are derived.
+    """Seeds of the utterances of a data set, which are derived from its ``seed`` and its current epoch.
 
     Raises:
         OptionError: the seed or an epoch is not a whole number or is negative.
@@ -46,7 +43,7 @@ class Seeds:
 
 @contextmanager
 def fork_seed(seed: int, device: torch.device = _CPU) -> Iterator[None]:
-    """Seed torch's global generators on the CPU and on a device. On exit, restore the previous states."""
+    """Seed torch's global generators on the CPU and on a device for a block, and then restore their states."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng([device] if on_gpu else []):
         torch.default_generator.manual_seed(seed)

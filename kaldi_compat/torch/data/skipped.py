@@ -33,11 +33,11 @@ class Skipped:
             raise OptionError(f"on_error={quote_value(on_error)} must be 'raise' or 'skip'")
         self._file: str | None = None
         if on_error == "skip":
-            # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of a
-            # stream are not known in advance.
+            # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of
+            # an ArchiveDataset are not known in advance.
             handle, self._file = tempfile.mkstemp(prefix="kaldi_compat_skipped_")
             os.close(handle)
-            weakref.finalize(self, _remove, self._file, os.getpid())
+            weakref.finalize(self, _remove_file, self._file, os.getpid())
 
     @property
     def keys(self) -> list[str]:
@@ -47,16 +47,16 @@ class Skipped:
         with open(self._file, encoding="utf-8", errors="surrogateescape") as file:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
-    def read(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return the result of ``make``, which reads an utterance, or None if the utterance is skipped."""
+    def read_or_skip(self, key: str, make: Callable[[], Value]) -> Value | None:
+        """Return the result of ``make``, or None if its error causes the utterance ``key`` to be skipped."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:
-            self.note(key, error)
+            self.record_skip(key, error)
             return None
 
-    def note(self, key: str, error: Exception) -> None:
-        """Record a skipped key and warn about it once; with ``on_error="raise"``, raise the error."""
+    def record_skip(self, key: str, error: Exception) -> None:
+        """Add a key to the skipped keys and warn of ``error`` once. With ``on_error="raise"``, raise the error."""
         if self._file is None:
             raise error
         if key not in self.keys:
@@ -65,8 +65,8 @@ class Skipped:
             warnings.warn(f"{key}: skipped, because the utterance cannot be read: {error}", stacklevel=2)
 
 
-def _remove(file: str, process: int) -> None:
-    """Remove a file if this process has the number ``process``, because forked processes call this as well."""
+def _remove_file(file: str, process: int) -> None:
+    """Remove a file if this process has the ID ``process``, because forked processes also call this function."""
     if os.getpid() == process:
         with suppress(OSError):
             os.remove(file)

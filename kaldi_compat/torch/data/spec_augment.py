@@ -108,26 +108,26 @@ class SpecAugment(nn.Module):
         if not self.training:
             return features
         batch = features if features.ndim == 3 else features[None]
-        rows, longest, dim = batch.shape
+        num_rows, longest, dim = batch.shape
         checked = check_lengths(lengths, batch)
-        frames = (torch.full((rows,), longest) if checked is None else checked).to(batch.device)[:, None]
-        draws = self._draw_numbers(rows, generator).to(batch.device)
+        counts = (torch.full((num_rows,), longest) if checked is None else checked).to(batch.device)[:, None]
+        draws = self._draw_numbers(num_rows, generator).to(batch.device)
         warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
         if self.time_warp > 0:
-            batch = _warp_time(batch, frames, warp[:, 0], self.time_warp)
-        real = (torch.arange(longest, device=batch.device) < frames)[..., None]
-        max_width = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
-        columns = torch.full_like(frames, dim)
-        masked = _mask_intervals(longest, frames, max_width, time)[..., None]
-        masked = masked | _mask_intervals(dim, columns, columns.clamp(max=self.frequency_mask), frequency)[:, None]
-        fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, real)
-        return torch.where(masked & real, fill, batch).view_as(features)
+            batch = _warp_time(batch, counts, warp[:, 0], self.time_warp)
+        is_valid = (torch.arange(longest, device=batch.device) < counts)[..., None]
+        max_width = (self.time_mask_ratio * counts).long().clamp(max=self.time_mask)
+        dims = torch.full_like(counts, dim)
+        is_masked = _mask_intervals(longest, counts, max_width, time)[..., None]
+        is_masked = is_masked | _mask_intervals(dim, dims, dims.clamp(max=self.frequency_mask), frequency)[:, None]
+        fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, is_valid)
+        return torch.where(is_masked & is_valid, fill, batch).view_as(features)
 
-    def _draw_numbers(self, rows: int, generator: torch.Generator | None) -> Tensor:
-        """Draw two uniform numbers for the warp and two for each mask, ``(rows, 1 + masks, 2)``."""
+    def _draw_numbers(self, num_rows: int, generator: torch.Generator | None) -> Tensor:
+        """Draw two uniform numbers for the warp and two for each mask of each row: ``(num_rows, 1 + masks, 2)``."""
         if not isinstance(generator, torch.Generator | None):
             raise make_generator_error(generator, TORCH_GENERATOR)
-        shape = rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
+        shape = num_rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
         device = "cpu" if generator is None else generator.device
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=device)
 
@@ -148,38 +148,38 @@ def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor
     """
     width = _scale_to_integer(draws[..., 0], max_width)
     start = _scale_to_integer(draws[..., 1], lengths - width)[..., None]
-    places = torch.arange(size, device=draws.device)
-    return ((places >= start) & (places < start + width[..., None])).any(1)
+    positions = torch.arange(size, device=draws.device)
+    return ((positions >= start) & (positions < start + width[..., None])).any(1)
 
 
-def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
-    """Return the mean ``(rows, 1, dim)`` of each column over the frames where the mask ``real`` is True."""
-    total = torch.where(real, batch, batch.new_zeros(())).sum(1, keepdim=True)
-    return total / real.sum(1, keepdim=True).clamp(min=1)
+def _average_columns(batch: Tensor, is_valid: Tensor) -> Tensor:
+    """Return the mean of each column, ``(rows, 1, dim)``, over the frames with ``is_valid``, ``(rows, frames, 1)``."""
+    total = torch.where(is_valid, batch, batch.new_zeros(())).sum(1, keepdim=True)
+    return total / is_valid.sum(1, keepdim=True).clamp(min=1)
 
 
-def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
+def _warp_time(batch: Tensor, counts: Tensor, draws: Tensor, max_shift: int) -> Tensor:
     """Move a random frame of each utterance, and interpolate the frames before and after this frame linearly.
 
     Args:
-        batch: features, ``(rows, longest, dim)``.
-        frames: ``(rows, 1)``: number of frames of each utterance.
+        batch: features ``(rows, longest, dim)``; the result has the same shape.
+        counts: ``(rows, 1)``: number of frames of each utterance.
         draws: ``(rows, 2)``: uniform numbers that determine the frame and its shift.
         max_shift: the frame is moved by less than this number of frames.
     """
-    last = frames - 1
+    last = counts - 1
     margin = (last // 2).clamp(0, max_shift)
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
-    moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
+    new_center = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
     # Double precision, because float32 would round the last of many frames to a different frame.
     frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
-    source_before = frame * center / moved.clamp(min=1)
-    source_after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
-    source = torch.where(frame < moved, source_before, source_after)
-    source = torch.where((frame < frames) & (shift > 0), source, frame)
+    source_before = frame * center / new_center.clamp(min=1)
+    source_after = center + (frame - new_center) * (last - center) / (last - new_center).clamp(min=1)
+    source = torch.where(frame < new_center, source_before, source_after)
+    source = torch.where((frame < counts) & (shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)
-    share = (source - low)[..., None].to(batch.dtype)
-    first, second = (batch.gather(1, index[..., None].expand_as(batch)) for index in (low, high))
-    return torch.lerp(first, second, share)
+    weight = (source - low)[..., None].to(batch.dtype)
+    low_frames, high_frames = (batch.gather(1, index[..., None].expand_as(batch)) for index in (low, high))
+    return torch.lerp(low_frames, high_frames, weight)

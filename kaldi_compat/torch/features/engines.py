@@ -48,14 +48,14 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not {quote_value(value)}")
 
 
-def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
-    """Return a plain tensor on a CPU as an array, int16 or float32, or None if NumPy cannot take the tensor's place.
+def view_in_numpy(values: Tensor, tracing: Tracing) -> npt.NDArray[Any] | None:
+    """Return a plain tensor on a CPU as an int16 or float32 array. Return None for other tensors.
 
     NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if it is dense,
-    nothing records its operations (see ``recorded``), and its precision is at most single.
+    ``tracing`` says that nothing records its operations, and its precision is at most single.
     """
     if (
-        not recorded.traced_or_differentiated
+        not tracing.traced_or_differentiated
         and type(values) in (Tensor, torch.nn.Parameter)
         and values.dtype in _SINGLE
         and values.device.type == "cpu"
@@ -113,6 +113,7 @@ def choose_engine(
             _log_once(reason)
     if requested != "auto" and reason:
         raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
+    # On a CPU, "auto" means the torch engine if the C library is not loaded.
     return "torch" if reason or (engine == "exact" and not is_exact(module)) else engine
 
 
@@ -133,7 +134,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
-    """Return the reason why the exact engine cannot compute the samples, or an empty string."""
+    """Return the reason why the exact engine cannot compute samples of this device or type, or an empty string."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

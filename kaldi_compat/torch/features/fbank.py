@@ -13,7 +13,7 @@ from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
 from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
-from kaldi_compat.torch.tensors.energies import floor_energy, power, power_spectrum
+from kaldi_compat.torch.tensors.energies import compute_power, compute_power_spectrum, floor_energy
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
@@ -60,7 +60,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
-        """Return the filter bank with the settings ``settings`` and the changed options ``changes``."""
+        """Return the filter bank with the settings of a feature extractor and the changed options ``changes``."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
         fbank._trust_scale()  # The extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
@@ -78,11 +78,11 @@ class Fbank(FbankConstructor, MelFeature):
             spectrum: real and imaginary parts of the spectra, shape (..., fft_bins, 2).
             filter_bank: mel weights for VTLN, shape (..., fft_bins, num_mel_bins); None for the weights of the module.
         """
-        powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        return self._apply_filter_bank(powers if self.options.use_power else power(powers, 0.5), filter_bank)
+        powers = compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
+        return self._apply_filter_bank(powers if self.options.use_power else compute_power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of the mel energies, and add the column of the log energy if there is one.
+        """Compute the logs of mel energies if ``use_log_fbank`` is set, and add the column of the log energy if any.
 
         Args:
             energies: mel energies, shape (..., num_mel_bins).
@@ -99,9 +99,9 @@ class Fbank(FbankConstructor, MelFeature):
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features of frames ``(B, frames, window_size)`` like ``_compute_frames``, without noise.
+        """Compute the features ``(B, frames, dim)`` of frames ``(B, frames, window_size)`` without noise.
 
-        On a CPU, the frames are computed in blocks that stay in the cache.
+        For ``filter_bank``, see :meth:`_compute_frames`. On a CPU, blocks of frames fit into the cache.
         """
         return self._compute_in_blocks(frames, None, filter_bank, detect_tracing(frames))
 
@@ -123,5 +123,5 @@ class FlooredFbank(Fbank):
         return False
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of the floored mel energies."""
+        """Compute the features from mel energies, which are first raised to at least ``self.floor``."""
         return super().features_of_energies(energies.clamp(min=self.floor), log_energy)

@@ -36,6 +36,7 @@ class Mfcc(MfccConstructor, MelFeature):
     lifter: Tensor
 
     def setup(self) -> None:
+        """Compute the window, the filter bank, the cosines of the DCT, and the factors of the lifter."""
         super().setup()
         num_ceps = self.options.num_ceps
         self._register_table("cosines", tables.compute_dct(num_ceps, self.options.num_mel_bins).T)

@@ -31,34 +31,34 @@ IS_OLD = not hasattr(torch.compiler, "is_compiling")  # PyTorch before 2.3 canno
 OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
 
-def eager_with_old_compilers(forward: Function) -> Function:
-    """Decorate ``forward`` of a module so that ``torch.compile`` of PyTorch before 2.3 does not compile it.
+def refuse_old_compilers(forward: Function) -> Function:
+    """Decorate ``forward`` of a module, so that the compiler of PyTorch before 2.3 runs it without compiling it.
 
-    With ``fullgraph=True``, PyTorch before 2.3 then raises a one-line error. Later versions compile ``forward``.
+    With ``fullgraph=True``, PyTorch before 2.3 raises a one-line error. Later versions compile ``forward``.
     """
     if not IS_OLD:
         return forward
 
-    def refuse(_: Any) -> None:
+    def raise_unsupported(_: Any) -> None:
         raise torch._dynamo.exc.Unsupported(OLD_VERSION)
 
     @functools.wraps(forward)
-    def eager(*arguments: Any, **options: Any) -> Any:
+    def run_eagerly(*arguments: Any, **options: Any) -> Any:
         if torch._utils.is_compiling():
-            torch._dynamo.comptime.comptime(refuse)
+            torch._dynamo.comptime.comptime(raise_unsupported)
         # While torch.jit.trace records, no function of torch._dynamo may be called, because the tracer refuses it.
         if "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 
-    return eager  # type: ignore[return-value]
+    return run_eagerly  # type: ignore[return-value]
 
 
 class FeatureModule(nn.Module):
     """Base class of all modules of this package. It refuses ONNX export by tracing with a one-line error."""
 
     def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run :meth:`forward` under a tracer, or raise :class:`FeatureError` if the tracer exports to ONNX."""
+        """Run :meth:`forward` while it is traced. Raise :class:`FeatureError` if the tracer exports to ONNX."""
         if torch.onnx.is_in_onnx_export():
             advice = (
                 f"PyTorch {torch.__version__} exports by tracing: pass dynamo=True, which needs PyTorch 2.6 or later"

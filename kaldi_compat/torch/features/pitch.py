@@ -25,7 +25,7 @@ from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.process import make_pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
@@ -53,12 +53,13 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     options: PitchOptions
 
     def setup(self) -> None:
+        """Compute the constants of the tracker, and its tables as tensors."""
         super().setup()
         self._constants = PitchConstants.from_options(self.options)
         for name, table in PitchTables.from_constants(self._constants)._asdict().items():
             self._register_constant(name, table)
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
@@ -183,12 +184,13 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
     def setup(self) -> None:
         super().setup()
+        # Filters of the deltas in single and in double precision.
         self._deltas = [make_pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _make_example(self) -> Tensor:
         return torch.ones(2, 8, 2)
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(
         self,
         features: Tensor | Sequence[Tensor],

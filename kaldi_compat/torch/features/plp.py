@@ -14,7 +14,7 @@ from kaldi_compat.options.spectral import PlpOptions
 from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
-from kaldi_compat.torch.tensors.energies import power
+from kaldi_compat.torch.tensors.energies import compute_power
 
 # Smallest normal float32 number: Kaldi's floor for C0 of PLP, and for the energy after windowing.
 MIN_FLOAT = float(np.finfo(np.float32).tiny)
@@ -41,6 +41,7 @@ class Plp(PlpConstructor, MelFeature):
     lifter: Tensor
 
     def setup(self) -> None:
+        """Compute the window, the filter bank, the cosines of the inverse DFT, and the factors of the lifter."""
         super().setup()
         # The spectrum is extended at both ends by repeating the first and the last mel bin.
         bins = self.options.num_mel_bins + 2
@@ -64,11 +65,11 @@ class Plp(PlpConstructor, MelFeature):
             Cepstra of shape (..., num_ceps).
         """
         options = self.options
-        loudness = power(energies, options.compress_factor)
+        loudness = compute_power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
-        coefficients, residual = cepstrum.levinson_durbin(autocorrelation)
+        coefficients, residual = cepstrum.run_levinson_durbin(autocorrelation)
         c0 = residual.log().clamp(min=MIN_FLOAT).unsqueeze(-1)
-        higher = cepstrum.lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
+        higher = cepstrum.convert_lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
         cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
         return cepstrum.place_first_coefficient(cepstra, log_energy, options.energy_floor, options.htk_compat)

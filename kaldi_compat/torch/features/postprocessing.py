@@ -40,7 +40,7 @@ from kaldi_compat.options.postprocessing import (
 )
 from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.engines import view_in_numpy
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
@@ -60,7 +60,6 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
     _adds_frames: ClassVar[bool] = False
 
     def _make_example(self) -> Tensor:
-        """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
     def _process(self, features: Any, lengths: Any) -> Any:
@@ -83,7 +82,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input. By default, they are equal."""
         return lengths
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 
@@ -101,10 +100,10 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        lengths, recorded = check_features(features, lengths), detect_tracing(features)
-        if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
+        lengths, tracing = check_features(features, lengths), detect_tracing(features)
+        if tracing.traced_or_differentiated:  # NaN in the padding would make the gradient NaN.
             features = zero_padding(features, lengths)
-        array = view_in_numpy(features, recorded) if self._adds_frames and features.dtype == torch.float32 else None
+        array = view_in_numpy(features, tracing) if self._adds_frames and features.dtype == torch.float32 else None
         if array is not None:
             processed = self._process_in_numpy(array, lengths)
         else:
@@ -120,10 +119,12 @@ class _Filters(PostProcessing):
     _make_filters: ClassVar[Callable[..., Any]]  # Function of the options and the data type of the filters.
 
     def setup(self) -> None:
+        """Compute the filters in single and in double precision."""
         super().setup()
         self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
+        """Process features with the filters of their precision."""
         filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -218,6 +219,7 @@ class _WithStatistics(PostProcessing):
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize features. Raise FeatureError if the statistics have a different dimension."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"the statistics are for features of dimension {self.statistics.shape[1] - 1}, but the features have "
@@ -226,7 +228,7 @@ class _WithStatistics(PostProcessing):
         return self._normalize(features, lengths)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize features of the same dimension as the statistics."""
+        """Normalize features ``(..., frames, dim)``, whose dimension has been checked."""
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
@@ -253,6 +255,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
 
     Raises:
         FeatureError: the statistics have a wrong shape, or count less than one frame.
+        OptionError: ``reverse`` or ``skip_dims`` is set without statistics.
 
     >>> import torch
     >>> from kaldi_compat import Cmvn
@@ -274,7 +277,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
             self._set_statistics(statistics, skip_dims)
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
-        """Set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
+        """Check and set the statistics of a corpus, or None. The dimensions in ``skip_dims`` are not normalized."""
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass the statistics of a corpus")
         matrix = (

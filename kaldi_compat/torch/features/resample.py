@@ -20,22 +20,9 @@ from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
 def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
-    """Resample audio (Kaldi: LinearResample, flushed).
+    """Resample floating-point audio (..., T) of a tensor (Kaldi: LinearResample, flushed).
 
-    Args:
-        samples: floating-point audio of shape (..., T). Silence is assumed before and after the audio.
-        rate_in, rate_out: sampling rates in Hz.
-        cutoff: cutoff frequency of the low-pass filter in Hz, at most half of either rate.
-        num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
-
-    Returns:
-        Audio of shape (..., ceil(T * rate_out / rate_in)), with the data type of ``samples``.
-
-    Raises:
-        OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
-
-    >>> resample_linearly(torch.ones(16000), 16000, 8000, cutoff=3960.0, num_zeros=6).shape
-    torch.Size([8000])
+    For the arguments, the result and the errors, see :func:`kaldi_compat.exact.resample.resample_linearly`.
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # Kaldi calls OpenBLAS, whose dot products of few taps round products to float32 and sum them in double precision.
@@ -58,6 +45,8 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         OptionError: a rate is not a positive whole number, or the filters would be too large.
         AudioError: ``samples`` is not a tensor, or has unsigned or 8-bit integers.
 
+    >>> import torch
+    >>> from kaldi_compat import resample_waveform
     >>> resample_waveform(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """

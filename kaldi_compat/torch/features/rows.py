@@ -18,7 +18,7 @@ from kaldi_compat.torch.features.spectral import SpectralFeature
 def compute_row(
     module: SpectralFeature, samples: Tensor, first_frames: Integers, frames: int, warps: Sequence[float], noise: Any
 ) -> tuple[Tensor, bool]:
-    """Start computing the features of all frames of a row.
+    """Compute the features of all frames of a row, without waiting for the device.
 
     Args:
         module: the feature, with ``snip_edges``.
@@ -35,14 +35,15 @@ def compute_row(
         from kaldi_compat.torch.kernels.launch import Spans, launch_row
 
         return launch_row(module, samples, Spans(first_frames, warps), noise), True
+    # Neighboring utterances with the same VTLN factor are computed together.
     size, shift = module.options.window_size, module.options.window_shift
-    changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
-    firsts = [0, *first_frames[changes[1:]].tolist(), frames]
+    block_starts = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
+    bounds = [0, *first_frames[block_starts[1:]].tolist(), frames]
     blocks = [
         module(
             samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)
         )
-        for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
+        for i, (first, end) in zip(block_starts, pairwise(bounds), strict=True)
         if end > first
     ]
     return (blocks[0] if len(blocks) == 1 else torch.cat(blocks)), False

@@ -62,6 +62,7 @@ class ScriptableTwin(nn.Module):
         self.train(module.training)  # torch.jit.freeze refuses submodules in training mode.
 
     def __prepare_scriptable__(self) -> nn.Module:
+        """Return the module that ``torch.jit.script`` compiles: a new twin, or this twin within a larger model."""
         if _is_root():
             original: Any = self._original[0]
             prepared: nn.Module = original.__prepare_scriptable__()
@@ -71,6 +72,7 @@ class ScriptableTwin(nn.Module):
         return self
 
     def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the twin, or else of the module."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -79,6 +81,7 @@ class ScriptableTwin(nn.Module):
             return getattr(self._original[0], name)
 
     def _apply(self, fn: Any, recurse: bool = True) -> nn.Module:
+        """Apply ``fn`` to the tensors of the module and of the twin, for example to move both to a device."""
         self._original[0]._apply(fn, recurse)
         super()._apply(fn, recurse)
         return self
@@ -90,7 +93,7 @@ class ScriptableTwin(nn.Module):
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...  # noqa: F811
 
     def forward(self, samples, lengths=None):  # noqa: F811
-        """Compute features of ``(time, ...)`` or ``(B, time, ...)``; with lengths, return them and their lengths."""
+        """Compute features of ``(time, ...)`` or ``(B, time, ...)``. With lengths, also return their lengths."""
         if not torch.jit.is_scripting():
             return self._original[0](samples, lengths)
         alone = samples.dim() < self.axes
@@ -124,7 +127,7 @@ class _Root(nn.Module):
         self.train(twin.training)
 
     def forward(self, samples: Tensor, lengths: Optional[Tensor] = None) -> Any:  # noqa: UP045  TorchScript's syntax
-        """Compute features; with lengths, return the features and their lengths."""
+        """Compute features. With ``lengths``, also return the lengths of the features."""
         if lengths is None:
             return self.twin(samples)
         else:  # noqa: RET505  TorchScript needs the else to infer both types
@@ -132,7 +135,7 @@ class _Root(nn.Module):
 
 
 def _trace(module: nn.Module, example: Tensor) -> Any:
-    """Return the traced operations of a module on an example (2, time, ...) with lengths, for any device."""
+    """Trace a module with the example (2, time, ...) and two lengths, and return operations that run on any device."""
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
         # Tracing warns that lengths may become constants of the graph. They do not: the tests compare the twin with the
@@ -157,7 +160,7 @@ def _follow_device(graph: Any) -> None:
 
 
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
-    """Replace the constant devices in a block of a graph with ``device``, and move constant tensors to it."""
+    """Replace the constant devices in a block of a graph with ``device``, and move its constant tensors there."""
     for node in list(block.nodes()):
         for inner in node.blocks():
             _replace_devices(graph, inner, device)
@@ -173,6 +176,6 @@ def _replace_devices(graph: Any, block: Any, device: Any) -> None:
 
 
 def _insert_constants(graph: Any, node: Any, *values: Any) -> list[Any]:
-    """Insert constants before a node; return their values in the graph."""
+    """Insert the constants ``values`` into a graph before a node, and return the graph's handles for them."""
     graph.setInsertPoint(node)
     return [graph.insertConstant(value) for value in values]

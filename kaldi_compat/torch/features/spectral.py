@@ -31,14 +31,14 @@ from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureO
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import ENGINES, check_choice, choose_engine, is_exact, view_in_numpy
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
-from kaldi_compat.torch.tensors.dft import make_dft_matrix, spectrum
+from kaldi_compat.torch.tensors.dft import compute_spectrum, make_dft_matrix
 from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, make_frame_noise, make_seed_source
-from kaldi_compat.torch.tensors.energies import group_bands, power_spectrum, sum_mel_bands
-from kaldi_compat.torch.tensors.frames import EPSILON, count_frames, cut_frames, log_energy, preemphasize
+from kaldi_compat.torch.tensors.energies import compute_power_spectrum, group_bands, sum_mel_bands
+from kaldi_compat.torch.tensors.frames import EPSILON, compute_log_energy, count_frames, cut_frames, preemphasize
 
 # Number of frames that a thread of a CPU computes together, so that the frames and their spectra fit into the
 # second-level cache.
@@ -145,14 +145,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         raise NotImplementedError
 
     def _make_example(self) -> Tensor:
-        """Return audio of a few frames."""
         return torch.ones(2, self.size + 4 * self.shift)
 
     def _needs_energy(self, raw: bool) -> bool:
-        """Return True if the features use the energy before (``raw``) or after preemphasis and windowing."""
+        """Return True if the features use the energy before preemphasis (``raw``) or after windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @eager_with_old_compilers
+    @refuse_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -206,14 +205,14 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
         if self._needs_energy(raw=True):
-            energy = log_energy(frames)
+            energy = compute_log_energy(frames)
         if options.preemphasis_coefficient != 0:
             frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
         if self._needs_energy(raw=False):
-            energy = log_energy(frames, self._windowed_energy_floor)
+            energy = compute_log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
-        transformed = spectrum(frames, self.points, matrix)
+        transformed = compute_spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), energy)
 
     def _make_exact_plan(self) -> Plan | None:
@@ -225,13 +224,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return count_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio; with lengths, return the features and the numbers of frames.
+        """Compute the features of checked audio. With lengths, also return the number of frames of each row.
 
         The exact engine computes the features of an array.
         """
-        samples, lengths, warps, recorded = audio
+        samples, lengths, warps, tracing = audio
         if isinstance(samples, Tensor):
-            engine = choose_engine(self, samples, lengths, recorded, warps, generator)
+            engine = choose_engine(self, samples, lengths, tracing, warps, generator)
             if engine == "torch":
                 return self._compute_in_torch(audio, generator)
             if engine == "triton":
@@ -260,13 +259,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _compute_in_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio like :meth:`_compute`, with torch's operations."""
-        samples, lengths, warps, recorded = audio
+        samples, lengths, warps, tracing = audio
         if samples.is_meta != self.window.is_meta:
             raise AudioError(
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and the "
                 "device meta has no data: move samples and module to one device"
             )
-        if recorded.traced and self.options.dither != 0 and _is_exported():
+        if tracing.traced and self.options.dither != 0 and _is_exported():
             warn_user(
                 f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
                 f"adds random noise to its input: for deployment, export {type(self).__name__}(dither=0.0)"
@@ -276,54 +275,60 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             samples = samples * self.options.waveform_scale
         count, counts = self._count_frames(samples.shape[-1]), None
         if lengths is not None:
-            host = self._count_frames(lengths)
-            lengths, counts = to_device(lengths, samples.device), to_device(host, samples.device)
-            if recorded.traced_or_differentiated:
+            host_counts = self._count_frames(lengths)
+            lengths, counts = to_device(lengths, samples.device), to_device(host_counts, samples.device)
+            if tracing.traced_or_differentiated:
                 # The padding does not affect the features, but NaN in the padding would make the gradient NaN.
                 samples = zero_padding(samples.unsqueeze(-1), lengths).squeeze(-1)
-        frames = cut_frames(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
+        frames = cut_frames(samples, self.size, self.shift, self.options.snip_edges, lengths, tracing)
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:
             # Kaldi's noise reads this mask on the CPU, and would have to wait for a mask on a GPU.
-            exist = None if lengths is None else torch.arange(frames.shape[-2]).to(host.device) < host.unsqueeze(-1)
-            if recorded.traced and exist is None and not isinstance(generator, torch.Generator | None):
+            valid = None
+            if lengths is not None:
+                valid = torch.arange(frames.shape[-2]).to(host_counts.device) < host_counts.unsqueeze(-1)
+            if tracing.traced and valid is None and not isinstance(generator, torch.Generator | None):
                 # Recorded calls cut additional frames after the audio. These frames must not consume Kaldi's noise.
-                exist = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
-            noise = make_frame_noise(frames, exist, generator)
-        features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), recorded)
+                valid = (torch.arange(frames.shape[-2]) < count).expand(frames.shape[:-1])
+            noise = make_frame_noise(frames, valid, generator)
+        features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), tracing)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
-        if recorded.traced:
+        if tracing.traced:
             # Not a slice, because exporters mishandle its size, which would be a minimum of two symbols.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_padding(features, counts), counts)
 
     def _compute_in_blocks(
-        self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing
+        self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, tracing: Tracing
     ) -> Tensor:
-        """Compute the features of frames (rows, frames, size) by :meth:`_compute_frames`.
+        """Compute the features (rows, frames, dim) of frames (rows, frames, size) by :meth:`_compute_frames`.
 
-        Long input is divided into blocks, which fit into the cache of a CPU or the memory of a device.
+        Long input is divided into blocks, which fit into the cache of a CPU or the memory of a device. For ``banks``,
+        see :meth:`_stack_filter_banks`.
         """
         rows, count, _ = frames.shape
-        if recorded.traced_or_differentiated or frames.numel() == 0:
+        if tracing.traced_or_differentiated or frames.numel() == 0:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
             # Noise needs as much memory as the frames and spectra together, so the blocks are half as long.
-            block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
+            block_size = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
         else:
-            block = max(1, DEVICE_BLOCK // rows)
-        if block >= count:
+            block_size = max(1, DEVICE_BLOCK // rows)
+        if block_size >= count:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
-        blocks = [slice(start, start + block) for start in range(0, count, block)]
+        blocks = [slice(start, start + block_size) for start in range(0, count, block_size)]
         features = [
-            self._compute_frames(frames[:, part], None if noise is None else noise(part), banks) for part in blocks
+            self._compute_frames(frames[:, block], None if noise is None else noise(block), banks) for block in blocks
         ]
         return torch.cat(features, 1)
 
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
-        """Return the filter bank for one VTLN factor, a stack of banks for factors of rows, or None for the default."""
+        """Return the filter bank for a VTLN factor, or a stack (rows, fft_bins, num_mel_bins) for one factor per row.
+
+        The bank is None for a factor of 1. The result has the type of ``like``, and is on its device.
+        """
         if isinstance(warps, float):
             bank = None if warps == 1 else self._get_filter_bank(warps)
             return None if bank is None else bank.to(like)
@@ -374,11 +379,12 @@ class MelFeature(SpectralFeature):
     _filled_mel: Tensor
 
     def setup(self) -> None:
+        """Compute the window and the filter bank without VTLN."""
         super().setup()
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
-        """Set the filter bank of the module to the filter bank for a VTLN factor."""
+        """Compute the filter bank for a VTLN factor, and make it the filter bank of the module."""
         filled, self._groups = group_bands(self._compute_mel_weights(vtln_warp).numpy())
         self._register_constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 
@@ -409,7 +415,7 @@ class MelFeature(SpectralFeature):
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""
         return self._apply_filter_bank(
-            power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum)), filter_bank
+            compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum)), filter_bank
         )
 
     def _apply_filter_bank(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:

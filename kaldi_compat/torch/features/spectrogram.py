@@ -10,7 +10,7 @@ from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import SpectralFeature
-from kaldi_compat.torch.tensors.energies import floor_energy, power_spectrum
+from kaldi_compat.torch.tensors.energies import compute_power_spectrum, floor_energy
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
@@ -34,7 +34,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     options: SpectrogramOptions
 
     def _needs_energy(self, raw: bool) -> bool:
-        """Return True if the first column is the energy before (``raw``) or after preemphasis and windowing."""
+        """Return True if the first column is the energy before preemphasis (``raw``) or after windowing."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
@@ -48,7 +48,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
             Powers, or the numbers of the FFT, of shape (..., columns).
         """
         if not self.options.return_raw_fft:
-            return power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
+            return compute_power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
         between = spectrum[..., 1:-1, :].flatten(-2)
         return torch.cat((ends, between), -1)

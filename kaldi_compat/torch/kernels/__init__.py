@@ -93,7 +93,7 @@ def explain_unsupported(
         (0 < samples.numel() < MAX_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MAX_SAMPLES - 1}"),
         (samples.dim() > 0 and _count_frames(module, samples) > 0, "the audio is shorter than one frame"),
         (
-            lengths is None or _fits(lengths, samples),
+            lengths is None or _are_valid_lengths(lengths, samples),
             "the lengths are not int32 or int64 of shape (B,), on the device of the samples or on the CPU",
         ),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
@@ -101,8 +101,8 @@ def explain_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}, not float32"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    why = explain_why_disabled(samples) or next((reason for holds, reason in checks if not holds), "")
-    return why or _find_fault(module, samples, lengths, vtln_warp, generator)
+    reason = explain_why_disabled(samples) or next((failure for holds, failure in checks if not holds), "")
+    return reason or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
 def explain_why_disabled(values: Tensor) -> str:
@@ -146,8 +146,8 @@ def compute_features(
     return launch_features(module, samples, lengths, vtln_warp, generator)
 
 
-def _fits(lengths: Tensor, samples: Tensor) -> bool:
-    """Return True if the samples are (B, T) and the lengths are integers (B,) on their device or on the CPU."""
+def _are_valid_lengths(lengths: Tensor, samples: Tensor) -> bool:
+    """Return True if samples are (B, T), and lengths are integers (B,) on the samples' device or on the CPU."""
     return (
         samples.dim() == 2
         and lengths.shape == samples.shape[:1]
@@ -220,7 +220,7 @@ def _find_fault(
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
-        with compiling_alone(kind):
+        with lock_compilation(kind):
             fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
@@ -233,9 +233,8 @@ def _test_kernels(
 ) -> str:
     """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
-    Raises:
-        KaldiCompatError: this process can no longer use the device.
-        torch.cuda.OutOfMemoryError: the device has not enough memory at this moment.
+    The test audio has the data type ``dtype``, and a row for each of the VTLN factors ``warps``. For errors, see
+    :func:`describe_fault`.
     """
     count, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
@@ -244,8 +243,8 @@ def _test_kernels(
         from kaldi_compat.torch.kernels.launch import launch_features
 
         samples = audio.to(dtype).to(device)
-        kind: Any = type(module)
-        expected = kind(module.options, engine="torch").to(device)(
+        feature_class: Any = type(module)
+        expected = feature_class(module.options, engine="torch").to(device)(
             samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
@@ -295,39 +294,38 @@ def is_broken(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for an error which means that the memory of the device or the pinned memory is full."""
+    """Return True if an error means that the memory of the device or the pinned memory is full."""
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
 
 
 @contextlib.contextmanager
-def compiling_alone(kind: object) -> Iterator[None]:
-    """Hold a lock during the block, so that one process compiles a kernel while other processes wait for the result.
+def lock_compilation(kind: object) -> Iterator[None]:
+    """Let one process compile a kernel in a ``with`` block, while other processes wait to use the compiled kernel.
 
-    Processes that compile different kinds of kernels do not wait for each other. If the lock file cannot be created,
-    the block runs without a lock.
+    Processes with a different ``kind`` of kernel do not wait. If the lock file cannot be created, no process waits.
     """
-    home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
+    folder = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
     name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"
     try:
-        Path(home).mkdir(parents=True, exist_ok=True)
-        lock = os.open(Path(home) / name, os.O_RDWR | os.O_CREAT, 0o666)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        lock = os.open(Path(folder) / name, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         yield
         return
     try:
         with contextlib.suppress(OSError):
-            _lock(lock)
+            _lock_file(lock)
         yield
     finally:
         os.close(lock)
 
 
-def _lock(file: int) -> None:
-    """Wait until this process holds the lock of an open file. On Windows, do nothing."""
+def _lock_file(descriptor: int) -> None:
+    """Wait until this process holds the lock of the file that is open as ``descriptor``. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows has no fcntl.
         return
-    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.torch.kernels import compiling_alone, describe_fault
+from kaldi_compat.torch.kernels import describe_fault, lock_compilation
 from kaldi_compat.torch.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -60,12 +60,10 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
-        """Return the header and the codes of each matrix as bytes for an archive.
+        """Return the headers of the matrices and their codes, two lists of bytes for an archive.
 
-        The header is None for a matrix that cannot be compressed because its range is not finite.
-
-        Args:
-            arrays: the arrays of ``tensors`` on the host.
+        The header of a matrix is None if its range is not finite, so that the matrix cannot be compressed. ``arrays``
+        are the ``tensors`` on the host.
         """
         (headers, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
@@ -77,14 +75,14 @@ class CompressedMatrices(NamedTuple):
         if self.kind == b"CM":
             heads["percentiles"] = percentiles
         data, size, is_finite = heads.tobytes(), heads.itemsize, np.isfinite(headers[:, 1]).tolist()
-        before = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
+        header_bytes = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
         ends = (np.cumsum(self.counts) * columns * codes.itemsize).tolist()
         view = codes.reshape(-1).view(np.uint8).data
-        return before, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+        return header_bytes, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress, by their numbers of rows and columns.
+    """Return a mask of the matrices that the kernels can compress: ``counts`` rows (matrices,) and ``dim`` columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -92,30 +90,30 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
-def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
-    """Compress matrices that are ranges of rows of a tensor. :func:`has_short_indices` must be true for all matrices.
+def compress_rows(features: Tensor, matrix_rows: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
+    """Compress matrices that are ranges of rows of a tensor, and return them on the device, by format.
+
+    :func:`has_short_indices` must be True for all matrices.
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
-        places: first row and number of rows (at least 1) of each matrix, (matrices, 2).
+        matrix_rows: first row and number of rows (at least 1) of each matrix, (matrices, 2).
         method: compression method.
-
-    Returns:
-        The matrices by format, on the device.
     """
-    members = np.arange(len(places))
-    chosen: list[tuple[Integers, CompressionMethod]]
+    members = np.arange(len(matrix_rows))
+    groups: list[tuple[Integers, CompressionMethod]]
     if method != CompressionMethod.AUTO:
-        chosen = [(members, method)]
+        groups = [(members, method)]
     else:
-        long = places[:, 1] >= MIN_SPEECH_ROWS
-        both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
-        chosen = [choice for choice in both if len(choice[0])]
+        is_long = matrix_rows[:, 1] >= MIN_SPEECH_ROWS
+        long, short = members[is_long], members[~is_long]
+        both = (long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO)
+        groups = [group for group in both if len(group[0])]
     compressed = []
-    for indices, own_method in chosen:
-        compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
-        kind, tensors = compress(_launch(features, places[indices]), own_method)
-        compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
+    for indices, group_method in groups:
+        compress = _compress_speech if group_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
+        kind, tensors = compress(_launch_ranges_kernel(features, matrix_rows[indices]), group_method)
+        compressed.append(CompressedMatrices(indices, features.shape[1], kind, matrix_rows[indices, 1], tensors))
     return compressed
 
 
@@ -137,33 +135,33 @@ class _Launch(NamedTuple):
         return self.features, self.table, self.ranges, self.zeros, self.headers
 
 
-def _launch(features: Tensor, places: Integers) -> _Launch:
-    """Launch the kernel that computes the ranges of matrices, and return the arguments of the next kernel."""
-    dim, counts = features.shape[1], places[:, 1]
-    grid = (len(places), -(-dim // COLUMNS))
+def _launch_ranges_kernel(features: Tensor, matrix_rows: Integers) -> _Launch:
+    """Launch the kernel that computes the ranges of matrices. Return the arguments of the kernels that compress."""
+    dim, counts = features.shape[1], matrix_rows[:, 1]
+    grid = (len(matrix_rows), -(-dim // COLUMNS))
     ends = np.cumsum(counts * dim)
     scratch = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
     steps = np.cumsum(scratch)
     table = to_device(
-        torch.from_numpy(np.column_stack((places, ends - counts * dim, steps - scratch))), features.device
+        torch.from_numpy(np.column_stack((matrix_rows, ends - counts * dim, steps - scratch))), features.device
     )
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_tile(64))
-    headers = features.new_empty((len(places), 2))
+        ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_make_tile_options(64))
+    headers = features.new_empty((len(matrix_rows), 2))
     groups = 1 << (grid[1] - 1).bit_length()
     return _Launch(features, grid, table, ranges, zeros, headers, int(ends[-1]), int(steps[-1]), groups)
 
 
-def _tile(frames: int) -> dict[str, Any]:
+def _make_tile_options(frames: int) -> dict[str, Any]:
     """Return the compile-time options of a kernel that reads ``frames`` frames at a time."""
     # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by method 2, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
+    """Compress by SPEECH_FEATURE, the only ``method``. Return ``kind`` and ``tensors`` of CompressedMatrices."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -177,13 +175,13 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
             features.stride(0),
             dim,
             GROUPS=launch.groups,
-            **_tile(FRAMES),
+            **_make_tile_options(FRAMES),
         )
     return b"CM", (launch.headers, percentiles, codes)
 
 
 def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    """Compress by methods 3 to 7, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
+    """Compress by ``method``, a key of _FORMATS. Return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
@@ -199,15 +197,15 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
             GROUPS=launch.groups,
             TOP=top,
             FIXED=fixed is not None,
-            **_tile(64),
+            **_make_tile_options(64),
         )
     return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
 
 @functools.cache
 def find_compression_fault(device: torch.device) -> str:
-    """Compare the kernels with the codec, once per device. Return the description of a fault, or an empty string."""
-    with compiling_alone(("compression", device)):
+    """Test the kernels once per device. Return the description of a fault, or an empty string."""
+    with lock_compilation(("compression", device)):
         fault = _test_compression(device)
     if fault:
         logger.warning("matrices that are computed on %s are compressed on the CPU: %s", device, fault)
@@ -215,16 +213,16 @@ def find_compression_fault(device: torch.device) -> str:
 
 
 def _test_compression(device: torch.device) -> str:
-    """Compress two matrices by every method. Return the description of a fault, or an empty string."""
+    """Compare the kernels with the codec for every method. Return the description of a fault, or an empty string."""
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
-    places = np.array([[0, 7], [7, 138]])
+    matrix_rows = np.array([[0, 7], [7, 138]])
     try:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
-            for matrices in compress_rows(features, places, method):
+            for matrices in compress_rows(features, matrix_rows, method):
                 objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
-                for (first, count), (head, codes) in zip(places[matrices.members].tolist(), objects, strict=True):
+                for (first, count), (head, codes) in zip(matrix_rows[matrices.members].tolist(), objects, strict=True):
                     if head is None or head + codes != _encode_matrix(values[first : first + count], method):
                         return f"the result of compression method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.

@@ -82,8 +82,8 @@ def launch_features(
     count = count_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
     counts = None
     if lengths is not None:
-        within = lengths.clamp(0, rows.shape[-1])
-        counts = count_frames(within, module.size, module.shift, options.snip_edges)
+        clamped = lengths.clamp(0, rows.shape[-1])
+        counts = count_frames(clamped, module.size, module.shift, options.snip_edges)
     if isinstance(vtln_warp, float):
         spans = Spans(np.zeros(1, np.int64), [vtln_warp])
     else:
@@ -92,7 +92,7 @@ def launch_features(
     if lengths is not None and counts is not None:
         # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _launch(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
+    features = _launch_kernel(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -101,17 +101,13 @@ def launch_features(
 
 
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
-    """Compute the features (frames, dim) of one row of samples, whose frames may have different VTLN factors.
+    """Compute the features (frames, dim) of a row of audio (T,), int16 or float32 on a GPU.
 
-    Args:
-        module: the feature, with ``snip_edges``.
-        row: audio of the row, (T,), int16 or float32 on a GPU.
-        spans: VTLN factors of the frames.
-        generator: source of the dithering noise.
+    The feature must have ``snip_edges``. ``spans`` has the VTLN factors of the frames.
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
-    return _launch(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
+    return _launch_kernel(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
 
 
 def _make_noise(
@@ -121,14 +117,14 @@ def _make_noise(
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
-        place = device if generator is None else generator.device
-        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=place)
+        own_device = device if generator is None else generator.device
+        seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=own_device)
         return Noise(PHILOX, to_device(seed, device))
     valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
     return Noise(KALDI, to_device(draw_frame_states((rows, count), valid, generator), device).reshape(-1))
 
 
-def _launch(
+def _launch_kernel(
     module: Feature,
     rows: Tensor,
     lengths: Tensor | None,
@@ -137,13 +133,16 @@ def _launch(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Launch the kernel for ``count`` frames of each row of samples, and return features (len(rows) * count, dim)."""
+    """Launch the kernel for rows of audio (B, T). Return the features of ``count`` frames per row, (B * count, dim).
+
+    ``lengths`` are the valid samples of each row, int64 (B,), or None. ``wide`` is True for 64-bit indices.
+    """
     device, total = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
-    width = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((total, width), dtype=torch.float32)
-    raw = module._needs_energy(raw=True)
-    energy = 1 if raw else 2 if module._needs_energy(raw=False) else 0
+    columns = module.points // 2 + 1 if mel is None else mel.shape[1]
+    energies = rows.new_empty((total, columns), dtype=torch.float32)
+    needs_raw_energy = module._needs_energy(raw=True)
+    energy = 1 if needs_raw_energy else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total) if energy else None
     factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
@@ -172,13 +171,13 @@ def _launch(
                 rows.shape[1],
                 count,
                 total,
-                width,
+                columns,
                 len(filters.group_rows) - 1,
                 filters.weights.shape[1],
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if raw else module._windowed_energy_floor,
+                EPSILON if needs_raw_energy else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_choose_registers(device, module.points),
@@ -201,9 +200,9 @@ def make_kernel_options(
 
     Returns:
         SIZE, SHIFT and FIRST are the length of a frame, the distance between frames, and the start of the first frame,
-        in samples; A and LANES are the numbers in ``SHAPES``, FRAMES is the number of frames that a program computes at
-        a time, and ROW the length of a row of spectra. With MAGNITUDE, spectra are magnitudes instead of powers; with
-        MEL, mel energies are computed, and with LOG their logs.
+        in samples. A and LANES are the numbers in ``SHAPES``. FRAMES is the number of frames that a program computes at
+        a time, ROW the length of a row of spectra, and GROUP the number of bands in a group. The other constants select
+        the steps, such as MAGNITUDE for magnitudes instead of powers, MEL for mel energies, and LOG for their logs.
     """
     options: Any = module.options
     a, lanes = SHAPES[module.points]
@@ -250,9 +249,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp that a multiprocessor can run at the same time.
 
-    Args:
-        capability: compute capability of the GPU.
-        points: number of points of the FFT, which decides the number of registers.
+    The number depends on the GPU's compute capability, and on the registers that an FFT of ``points`` points needs.
 
     >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)
@@ -289,33 +286,30 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
         weights: dense filter banks, shape (banks, fft_bins, bands).
         width: length of a row of spectra, whose numbers after the FFT bins are 0.
         least: minimum number of rows of weights for each group of bands, for the same layout in several calls.
-
-    >>> make_band_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
-    [4, 4, 4, 8, 8, 8, 8, 12]
     """
     banks, _, bands = weights.shape
     groups = -(-bands // GROUP)
     dense = np.zeros((banks, width, groups * GROUP), np.float32)
     dense[:, : weights.shape[1], :bands] = weights
     used = dense != 0
-    first = used.argmax(1) // 4 * 4
+    first = used.argmax(1) // 4 * 4  # (banks, groups * GROUP): first bin of each filter, rounded down.
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
     rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
     rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # (groups,): number of rows of weights of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
-    chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
+    packed = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
     for group, (begin, stop) in enumerate(itertools.pairwise(group_rows)):
         group_bands = slice(group * GROUP, (group + 1) * GROUP)
         bins = first[:, None, group_bands] + np.arange(4 * (stop - begin))[:, None]
         values = np.take_along_axis(dense[:, :, group_bands], bins, 1)
-        chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
-    arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
+        packed[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
+    arrays = first.astype(np.int32), packed, group_rows.astype(np.int32)
     return BandFilters(*map(torch.from_numpy, arrays))
 
 
 def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a class of features for VTLN factors, on the host."""
+    """Return the filter banks of the feature ``kind(options)`` for VTLN factors. See :func:`make_band_filters`."""
     module = kind(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
     return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
@@ -323,17 +317,14 @@ def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequen
 
 @functools.lru_cache(maxsize=256)
 def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
-    """Return the filter bank of a class of features for one VTLN factor, on a device."""
+    """Return the filter bank of the feature ``kind(options)`` for one VTLN factor, on a device."""
     return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
 
 
 class FilterTable:
-    """Filter banks of all VTLN factors that have been used, in one layout, from which a batch selects its banks.
+    """Filter banks of the feature ``kind(options)`` on a device, for all VTLN factors that have been used.
 
-    Args:
-        kind: class of the feature.
-        options: options of the feature.
-        device: device of the filters.
+    All banks have the same layout, so that a batch can select its banks.
     """
 
     def __init__(self, kind: Any, options: Any, device: torch.device) -> None:
@@ -343,7 +334,7 @@ class FilterTable:
         self._filters: BandFilters | None = None
         self._lock = threading.Lock()
 
-    def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
+    def find_banks(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
         """Return the filters on the device, and the index of the bank of each VTLN factor. Compute missing banks."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
@@ -356,7 +347,7 @@ class FilterTable:
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
     def _add_banks(self, warps: Sequence[float]) -> BandFilters:
-        """Return all filter banks on the host, and at their end the banks of new VTLN factors."""
+        """Return the filter banks on the host, followed by the banks of the new VTLN factors ``warps``."""
         if self._host is None:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
@@ -378,10 +369,10 @@ def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTa
 def _select_filters(
     module: Feature, spans: Spans, frames: int, device: torch.device
 ) -> tuple[BandFilters, Tensor | None]:
-    """Return filter banks, and the index of the bank of each frame, int32 (frames,). None if there is only one bank."""
+    """Return filter banks, and the index of the bank of each frame, int32 (frames,), or None if all have one bank."""
     if len(set(spans.warps)) == 1:
         return _get_filters(type(module), module.options, spans.warps[0], device), None
-    filters, span_banks = _get_filter_table(type(module), module.options, device).find(spans.warps)
+    filters, span_banks = _get_filter_table(type(module), module.options, device).find_banks(spans.warps)
     banks = np.repeat(span_banks, np.diff(spans.firsts, append=frames))
     return filters, to_device(torch.from_numpy(banks), device)
 
@@ -393,7 +384,7 @@ def _compute_row_length(points: int) -> int:
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, L), and the first bin of each column, (A,)."""
+    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, LANES), and the first bin of each column, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))

@@ -45,14 +45,14 @@ def compute_radius(draw):
 
 
 @triton.jit
-def sine_of_turn(draw):
-    """Return sin(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
-    return cosine_of_turn((draw - QUARTER) & 0x7FFFFFFF)
+def compute_sine(draw):
+    """Return sin(2 pi draw / 2^31), with an error of at most 1e-7."""
+    return compute_cosine((draw - QUARTER) & 0x7FFFFFFF)
 
 
 @triton.jit
-def cosine_of_turn(draw):
-    """Return cos(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
+def compute_cosine(draw):
+    """Return cos(2 pi draw / 2^31). The reduction of the angle is exact. The error of the polynomial is 1e-7."""
     # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)). The argument is at most a quarter turn, where the polynomial is
     # accurate.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
@@ -75,7 +75,7 @@ def draw_kaldi_normal(seed, multiplier, increment):
     state += increment.to(tl.uint32, bitcast=True)
     first, state = draw_rand_r(state)
     second, state = draw_rand_r(state)
-    return compute_radius(first) * cosine_of_turn(second)
+    return compute_radius(first) * compute_cosine(second)
 
 
 @triton.jit
@@ -93,8 +93,8 @@ def draw_philox_normals(seed, place, frame):
     radius = compute_radius((a >> 1).to(tl.int32, bitcast=True))
     other_radius = compute_radius((c >> 1).to(tl.int32, bitcast=True))
     return (
-        radius * cosine_of_turn(turn),
-        radius * sine_of_turn(turn),
-        other_radius * cosine_of_turn(other_turn),
-        other_radius * sine_of_turn(other_turn),
+        radius * compute_cosine(turn),
+        radius * compute_sine(turn),
+        other_radius * compute_cosine(other_turn),
+        other_radius * compute_sine(other_turn),
     )

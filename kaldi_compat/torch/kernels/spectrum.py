@@ -50,7 +50,7 @@ def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """Compute one level of the FFT (decimation in frequency) of tuples of N numbers, in blocks of 2 HALF numbers."""
+    """Compute one level of the FFT, decimation in frequency, of tuples of N tensors in blocks of 2 HALF tensors."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -66,7 +66,7 @@ def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
 
 @triton.jit
 def transform(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
-    """Compute the DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
+    """Compute the DFT of N = 2^LEVELS complex numbers, tuples ``re`` and ``im`` of tensors, in bit-reversed order."""
     for i in tl.static_range(LEVELS):
         re, im = transform_level(re, im, N, N >> (i + 1))
     return re, im
@@ -359,11 +359,7 @@ def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, 
 
 
 def list_half_of_bins(n: int) -> list[int]:
-    """Return the bins that :func:`transform_real` computes, or the mirror images of these bins.
-
-    >>> list_half_of_bins(16)
-    [1, 9, 5, 13, 2, 10, 4, 0, 8]
-    """
+    """Return the bins that :func:`transform_real` computes for ``n`` points. A bin above n / 2 mirrors a lower bin."""
     bins, scale = [], 1
     while n >= 4:
         bins += [scale * (4 * j + 1) for j in reverse_bits(n // 4)]

@@ -15,12 +15,9 @@ from kaldi_compat.torch import kernels
 
 
 def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Return a tensor on the host whose values are undefined.
+    """Allocate a tensor on the host, with undefined values.
 
-    Args:
-        shape: shape of the tensor.
-        dtype: data type of the tensor.
-        pinned: True to use pinned memory, or pageable memory if no pinned memory is left.
+    With ``pinned``, the memory is pinned, or pageable if no pinned memory is left.
     """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -33,11 +30,7 @@ def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLik
 
 
 class Transfers:
-    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, tensors are not copied.
-
-    Attributes:
-        device: the device.
-    """
+    """Transfer of tensors to and from a GPU in separate CUDA streams. If the device is a CPU, nothing is copied."""
 
     def __init__(self, device: str | torch.device) -> None:
         self.device = torch.device(device)
@@ -47,15 +40,15 @@ class Transfers:
             self._out = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     @property
-    def pinned(self) -> bool:
-        """True if host memory should be pinned."""
+    def pins_memory(self) -> bool:
+        """True if the host memory for transfers should be pinned."""
         return self._in is not None
 
     def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
         """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
 
         Args:
-            pieces: index of a piece's first element in the tensor, and the piece. Elements that no piece covers are 0.
+            pieces: index of a piece's first element in the tensor, and the piece (n,). Elements without a piece are 0.
             length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length
@@ -99,15 +92,15 @@ class Transfers:
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
 
-        def wait() -> list[npt.NDArray[Any]]:
+        def wait_for_copies() -> list[npt.NDArray[Any]]:
             event.synchronize()
             return [tensor.numpy() for tensor in copies]
 
-        return wait
+        return wait_for_copies
 
     @contextlib.contextmanager
     def inference(self, name: str) -> Iterator[None]:
-        """Run the block without gradients. A profiler shows the block as a range named ``name``."""
+        """Run a ``with`` block without gradients. A profiler shows the block as a range named ``name``."""
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield
 

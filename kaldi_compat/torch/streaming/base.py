@@ -32,12 +32,9 @@ ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 def refuse_export_of_stream(chunk: Tensor) -> None:
-    """Raise an OptionError if the call of a stream is being exported or traced.
+    """Raise an OptionError if the call of a stream with ``chunk`` is being exported or traced.
 
     The exported program would not keep the audio that a stream stores, so each chunk would count as the first chunk.
-
-    Args:
-        chunk: the tensor that the stream is called with.
     """
     refuse_export(
         chunk,
@@ -85,8 +82,9 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     _item_device = torch.device("cpu")
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
-        kind = getattr(module, "_stream", None)
-        if kind is None or not isinstance(self, kind):
+        """Make a stream of ``module`` with ``slots`` slots. Raise OptionError for a module without such streams."""
+        stream_class = getattr(module, "_stream", None)
+        if stream_class is None or not isinstance(self, stream_class):
             raise OptionError(
                 f"{type(self).__name__} takes a module such as {self.takes}, not {type(module).__name__}: "
                 "call the method stream() of a module"
@@ -100,7 +98,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that are decided after a chunk (slots, T, ...), and their counts (slots,)."""
+        """Return the frames that a chunk (slots, T, ...) decides, padded, and the frame counts (slots,).
+
+        ``lengths`` counts the valid items of the chunk. ``ended`` marks the slots whose utterance ends with the chunk.
+        """
 
     def flush(self, **parameters: Any) -> Any:
         """End all slots, return their last frames, and reset.
@@ -133,6 +134,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
+        """Take the next chunk of each slot, and return the frames that it decides. See the class for the arguments."""
         if not isinstance(chunk, Tensor):
             raise make_chunk_error(chunk, expects_tensor=True)
         refuse_export_of_stream(chunk)
@@ -157,7 +159,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         __call__ = _take
 
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
-        """Return the lengths (slots,) as an array, which holds ``width`` for all slots if ``lengths`` is None.
+        """Return the lengths (slots,) of a chunk of ``width`` items as an array. None means ``width`` for all slots.
 
         Raises:
             AudioError: the lengths are not integers from 0 to ``width``, one for each slot.
@@ -196,7 +198,7 @@ class WindowStream(WindowFlow, Stream[Options]):
         return end  # Subclasses override this if their output has a different number of frames.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
-        """Return ``counts`` (slots,) frames from frame ``first`` (slots,) on, padded with zeros: (slots, n, dim)."""
+        """Return ``counts`` frames of each slot from frame ``first`` on, padded with zeros: (slots, n, dim)."""
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():
@@ -248,7 +250,7 @@ class StreamChain(ChainCall):
         Returns:
             The same as :meth:`Stream.flush`.
         """
-        return self._pass_on(self.streams[0].flush(**parameters), final=True)
+        return self._pass_on_result(self.streams[0].flush(**parameters), final=True)
 
     def __repr__(self) -> str:
         return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
@@ -256,9 +258,9 @@ class StreamChain(ChainCall):
     if not TYPE_CHECKING:  # ChainCall declares __call__ for type checkers.
 
         def __call__(self, chunk, lengths=None, *, final=False, **parameters):
-            return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
+            return self._pass_on_result(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
-    def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+    def _pass_on_result(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         """Pass the result of the first stream through the other streams, and return the result of the last stream."""
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)

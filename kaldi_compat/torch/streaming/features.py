@@ -73,6 +73,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
     ) -> ChunkFrames:
+        """Take a chunk, and return the frames that it decides. The exact engine computes plain audio."""
         if (
             self._chunks is not None
             and not self._uses_feature
@@ -117,7 +118,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature._warns_of_scale and not self._scale_is_known:
             check_scale(chunk, self.options.waveform_scale)
-            self._scale_is_known = bool(chunk.any())
+            self._scale_is_known = bool(chunk.any())  # Silence does not show the scale.
         samples = chunk.numpy(force=True)
         seeds = make_seed_source(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
@@ -125,23 +126,24 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 
     def _hand_over_to_feature(self) -> None:
-        """Move the audio of the current utterance from the exact engine to the history for the module."""
+        """Move the current utterance's audio from the exact engine to the history, which the module reads."""
         if self._chunks is not None and self._chunks.history.end:
-            begun = self._chunks.history
-            self.history.start = self.history.end = np.array([begun.start])
-            self.history.append(torch.from_numpy(begun.samples)[None], np.array([len(begun.samples)]))
+            exact = self._chunks.history
+            self.history.start = self.history.end = np.array([exact.start])
+            self.history.append(torch.from_numpy(exact.samples)[None], np.array([len(exact.samples)]))
             self.done = np.array([self._chunks.done])
             self._chunks.reset()
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Compute frames with the module, from the audio in the history, which is reflected at its ends."""
         history = self.history
-        samples = (count - 1) * self._shift + self._size if count else 0
+        num_samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
-        if self._snip_edges or bool(((start >= 0) & (start + samples <= history.end)).all()):
-            audio = history.get_range(start, samples)
+        if self._snip_edges or bool(((start >= 0) & (start + num_samples <= history.end)).all()):
+            audio = history.get_range(start, num_samples)
         else:
             audio = history.get_items(
-                reflect_indices(history.number_items(start, samples), history.to_column(np.maximum(history.end, 1)))
+                reflect_indices(history.list_indices(start, num_samples), history.to_column(np.maximum(history.end, 1)))
             )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames

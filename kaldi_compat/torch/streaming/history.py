@@ -44,13 +44,13 @@ class History:
         assert self._items is not None
         return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
-    def number_items(self, first: Counts, count: int) -> Tensor:
-        """Return the indices ``first`` (slots,) to ``first + count - 1``, (slots, count), on the items' device."""
+    def list_indices(self, first: Counts, count: int) -> Tensor:
+        """Return the indices of ``count`` items from index ``first`` (slots,) on, as a tensor (slots, count)."""
         column = self.to_column(first)
         return column + torch.arange(count, device=column.device)
 
     def get_items(self, indices: Tensor) -> Tensor:
-        """Return the items (slots, n, ...) with these indices (slots, n). Discarded items are undefined."""
+        """Return the items (slots, n, ...) with the indices ``indices`` (slots, n). Discarded items are undefined."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*indices.shape, *self._items.shape[2:])
@@ -61,7 +61,7 @@ class History:
         return torch.take_along_dim(self._items, column, 1)
 
     def get_range(self, first: Counts, count: int) -> Tensor:
-        """Return items ``first`` (slots,) to ``first + count - 1``: (slots, count, ...), if possible as a view."""
+        """Return ``count`` items from index ``first`` (slots,) on, (slots, count, ...), if possible as a view."""
         assert self._items is not None
         lengths = self._seam - self.start
         column = np.where(lengths == self._width, first - self.start, -1)
@@ -70,10 +70,10 @@ class History:
         lowest, highest = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if lowest == highest and 0 <= lowest <= self._items.shape[1] - count:
             return self._items[:, lowest : lowest + count]
-        return self.get_items(self.number_items(first, count))
+        return self.get_items(self.list_indices(first, count))
 
     def keep_from(self, start: Counts, ended: Flags) -> None:
-        """Discard the items before index ``start``, and all items of the slots whose utterance has ended."""
+        """Discard the items before index ``start`` (slots,), and all items of the slots where ``ended`` is True."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))
         self._items = self.get_range(start, width).clone() if width else None

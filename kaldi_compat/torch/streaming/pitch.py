@@ -83,11 +83,12 @@ class PitchStream(Stream[PitchOptions]):
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Pass the samples of each slot to its tracker on the CPU. A slot whose utterance ends gets a new tracker."""
         audio = chunk.detach().cpu()
         samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
         for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
-            rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))
+            rows.append(torch.from_numpy(self._trackers[slot].take_samples(samples[slot, :length], finished=last)))
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
         features = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -131,6 +132,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         final: bool | Tensor | Sequence[bool] = False,
         generator: Generator | None = None,
     ) -> ChunkFrames:
+        """Store the generator for :meth:`_advance`, and process the chunk."""
         self._generator = generator
         return super()._take(chunk, lengths, final=final)
 
@@ -138,6 +140,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Append a column of noise for the deltas to the pitch track (slots, T, 2), and process the track."""
         # The history stores the noise of a frame as an additional column, for later calls. Kaldi draws noise even if it
         # is scaled to zero, so a KaldiRandom must draw it as well.
         noise = chunk.new_zeros(chunk.shape[:-1])
@@ -147,7 +150,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _add_delay(self, frames: Counts) -> Counts:
-        """Return the number of output frames (slots,) for numbers of processed input frames (slots,)."""
+        """Return the numbers of output frames (slots,) for ``frames`` (slots,) input frames, which are delayed."""
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
@@ -160,20 +163,21 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Process all stored frames, and return frames ``first`` to ``first + count - 1`` after the delay."""
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
-        track = history.get_items(history.number_items(history.start, width))
+        track = history.get_items(history.list_indices(history.start, width))
         lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
         features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        index = history.number_items(first - self.options.delay, count).clamp(min=0)
+        index = history.list_indices(first - self.options.delay, count).clamp(min=0)
         last = history.to_column(np.maximum(history.end - 1, 0))
         index = torch.minimum(index, last) - history.to_column(history.start)
         return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
 
 
 class Tracker:
-    """Pitch tracker of one slot. The pitch does not depend on the division into chunks."""
+    """Pitch tracker of one slot, which decides each frame after at most ``max_latency`` further frames."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
@@ -186,20 +190,22 @@ class Tracker:
         self._energy_end = 0
         self._frames = 0  # Number of frames that have been searched.
 
-    def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the frames that are then decided, (frames, 2): NCCF and pitch in Hz.
+    def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take the next samples (T,), and return the NCCF and pitch in Hz of the frames that are now decided.
+
+        ``finished`` is True for the last samples of the utterance, which decide all frames.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
         """
-        resampled = self._resampler.take(samples, finished=finished)
+        resampled = self._resampler.take_samples(samples, finished=finished)
         check_finite(resampled)
         self._signal = np.concatenate((self._signal, resampled))
         end = self._start + len(self._signal)
         frames = self._constants.count_available_frames(end, finished=finished)
         if frames > self._frames:
             self._search_frames(frames)
-        self._discard()
+        self._discard_audio()
         count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide_frames(count)
 
@@ -234,7 +240,7 @@ class Tracker:
         self._energy_end = end
         return compute_variance(self._energy, end)
 
-    def _discard(self) -> None:
+    def _discard_audio(self) -> None:
         """Discard the audio that neither the next frame nor the next sum of the energy needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         start = min(start, max(self._energy_end, self._start))
@@ -253,8 +259,11 @@ class Resampler:
         self._first_period = 0
         self._received = self._returned = 0  # Numbers of input and output samples.
 
-    def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the resampled audio that no later samples can change."""
+    def take_samples(self, samples: Samples, *, finished: bool) -> Samples:
+        """Take the next samples (T,), and return the resampled audio that later samples cannot change.
+
+        ``finished`` is True for the last samples of the utterance.
+        """
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
@@ -267,10 +276,10 @@ class Resampler:
         self._first_period = first_period
         return np.concatenate(pieces)
 
-    def _resample_until(self, until: int, chunk_start: int) -> Samples:
-        """Return the next output samples, up to sample ``until``. See :func:`resample_chunk` for ``chunk_start``."""
+    def _resample_until(self, end: int, chunk_start: int) -> Samples:
+        """Return the next output samples, up to sample ``end - 1``. See :func:`resample_chunk` for ``chunk_start``."""
         filters = self._constants.filters
         offset = self._first_period * len(filters.first)
-        outputs = (self._returned - offset, max(until, self._returned) - offset)
-        self._returned = max(until, self._returned)
+        outputs = (self._returned - offset, max(end, self._returned) - offset)
+        self._returned = max(end, self._returned)
         return resample_chunk(self._audio, filters, outputs, chunk_start)

@@ -49,7 +49,7 @@ class ContextStream(WindowStream[Options]):
 
     @abc.abstractmethod
     def _compute_inside(self, features: Tensor) -> Tensor:
-        """Compute (slots, frames, new_dim) from frames and their neighbors, (slots, left + frames + right, dim)."""
+        """Compute (slots, frames, new_dim) from frames with their neighbors, (slots, left + frames + right, dim)."""
 
     def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
@@ -58,7 +58,8 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        indices = self.history.number_items(first - self._left, self._left + count + self._right)
+        """Compute frames from their neighbors. Beyond the edges, the first or the last frame is repeated."""
+        indices = self.history.list_indices(first - self._left, self._left + count + self._right)
         last = self.history.to_column(np.maximum(self.history.end - 1, 0))
         return self._compute_inside(self.history.get_items(torch.minimum(indices.clamp(min=0), last)))
 
@@ -136,7 +137,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
 
 def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gather the input for computing the ``count`` frames from frame ``first`` (slots,) on.
+    """Gather the stored frames from which ``count`` frames, from frame ``first`` (slots,) on, are computed.
 
     Returns:
         start: (slots, 1): index of the first stored frame.
@@ -145,8 +146,8 @@ def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Te
         current: (slots, count, dim): the frames with the indices ``times``.
     """
     start = history.to_column(history.start)
-    times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
-    frames = history.get_items(history.number_items(history.start, int((history.end - history.start).max(initial=1))))
+    times = torch.minimum(history.list_indices(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
+    frames = history.get_items(history.list_indices(history.start, int((history.end - history.start).max(initial=1))))
     return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
 
 
@@ -170,9 +171,10 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     takes = "SlidingCmvn()"
 
     def _count_decided_frames(self, end: Counts) -> Counts:
+        """Return the numbers of frames (slots,) whose windows are complete after ``end`` (slots,) frames of input."""
         if self.options.center:
-            behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
-            return np.maximum(np.where(end >= self.options.cmn_window, end - behind, 0), 0)
+            right = self.options.cmn_window - self.options.cmn_window // 2 - 1  # Frames of a window after its frame.
+            return np.maximum(np.where(end >= self.options.cmn_window, end - right, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
@@ -184,6 +186,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Normalize frames by the mean and variance of their windows."""
         start, times, frames, current = _gather_past_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(times, end, self.options)
@@ -213,6 +216,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def reset(self) -> None:
         super().reset()
+        # CMVN statistics (slots, 2, dim + 1) of each speaker, with and without the current utterance.
         self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._speaker = self._seen
 
@@ -225,11 +229,12 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._seen = self._speaker = self._speaker * is_kept.to(self._speaker)[:, None, None]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Normalize a chunk, and add its statistics to the speaker's when the utterance ends."""
         self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
         self._seen = self._seen + cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
         result = super()._advance(chunk, lengths, ended)
-        is_over = torch.from_numpy(ended).to(chunk.device)[:, None, None]
-        self._speaker = torch.where(is_over, self._seen, self._speaker)
+        has_ended = torch.from_numpy(ended).to(chunk.device)[:, None, None]
+        self._speaker = torch.where(has_ended, self._seen, self._speaker)
         return result
 
     def _count_decided_frames(self, end: Counts) -> Counts:
@@ -239,12 +244,14 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Normalize frames by their windows, filled up with the statistics of the speaker and then of the corpus."""
         options = self.options
         offset, times, frames, current = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
-        known = self._speaker[:, :1, -1:].clamp(min=1)  # Without statistics, a count of 1 avoids a division by zero.
-        speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
+        # Without statistics, a count of 1 avoids a division by zero.
+        counts = self._speaker[:, :1, -1:].clamp(min=1)
+        speaker = torch.cat((self._speaker[..., :-1], counts.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)

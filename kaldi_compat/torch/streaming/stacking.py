@@ -35,7 +35,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
 
     def __init__(self, module: Configured[LowFrameRateOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
-        self._left = (self.options.stack - 1) // 2
+        self._left = (self.options.stack - 1) // 2  # Number of frames before the center of a stack.
 
     def _count_frames(self, end: Counts) -> Counts:
         count: Counts = count_joined_frames(end, self.options)
@@ -49,6 +49,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Gather and join the frames of each stack. Beyond the edges, the first or the last frame is repeated."""
         history, stack, stride = self.history, self.options.stack, self.options.stride
         start = history.to_column(first * stride - self._left)
         offsets = torch.arange(count, device=start.device)[:, None] * stride
@@ -84,8 +85,9 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
         return np.minimum(done * self.options.size, end)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
+        """Join the frames of each stack. The last stack of an utterance may have fewer frames."""
         history = self.history
-        frames = history.get_items(history.number_items(first * self.options.size, count * self.options.size))
+        frames = history.get_items(history.list_indices(first * self.options.size, count * self.options.size))
         available = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
         return stack_frames(frames, self.options, lengths=available)
 
@@ -111,6 +113,7 @@ class FrameStream(Stream[Any]):
         """Do nothing, because the stream stores no frames."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Call the module with the chunk, because no frame depends on a different frame."""
         is_full = bool((lengths == chunk.shape[1]).all())
         computed = self.module(chunk)
         counts = None if is_full else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)

@@ -13,20 +13,18 @@ from kaldi_compat.torch.tensors.copies import to_device
 _SPAN = 256
 
 
-def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
+def subtract_means(features: Tensor, utterance_rows: npt.NDArray[np.int64]) -> Tensor:
     """Subtract the mean of each column from the features of each utterance, without waiting for the device.
 
     Args:
         features: frames of all utterances, shape (frames, dim). Frames between utterances belong to no utterance.
-        places: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
+        utterance_rows: first frame and number of frames of each utterance, shape (utterances, 2), in increasing order.
 
     Returns:
         Features of shape (frames, dim). Frames outside of the utterances are undefined.
-
-    >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), np.array([[0, 2], [2, 1]])).tolist()
-    [[-1.0], [1.0], [0.0]]
     """
-    bounds = np.unique(np.concatenate(([0, len(features)], places[:, 0], places.sum(1))))
+    # The gaps between utterances are also summed, so that the segments cover all frames.
+    bounds = np.unique(np.concatenate(([0, len(features)], utterance_rows[:, 0], utterance_rows.sum(1))))
     counts = np.diff(bounds)
     if not len(counts):
         return features
@@ -34,11 +32,11 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     lengths = np.full(int(spans.sum()), _SPAN)
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
     # unsafe=True skips the check of the lengths, which would wait for the device.
-    span_lengths, spans_per_utterance, frames = (
+    span_lengths, spans_per_utterance, frame_counts = (
         to_device(torch.from_numpy(values), features.device) for values in (lengths, spans, counts)
     )
     sums = torch.segment_reduce(features, "sum", lengths=span_lengths, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=spans_per_utterance, unsafe=True)
     # Without output_size, repeat_interleave would wait for the sum of the counts.
-    means = (sums / frames[:, None]).repeat_interleave(frames, 0, output_size=len(features))
+    means = (sums / frame_counts[:, None]).repeat_interleave(frame_counts, 0, output_size=len(features))
     return torch.sub(features, means, out=means)

@@ -11,38 +11,28 @@ from torch import Tensor
 from kaldi_compat.torch.tensors.energies import floor_energy
 
 
-def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute linear prediction coefficients from autocorrelation, by Durbin's recursion.
-
-    Args:
-        autocorrelation: autocorrelation at lags 0 to n, shape (..., n + 1).
+def run_levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute linear prediction coefficients by Durbin's recursion from autocorrelations (..., n + 1) at lags 0 to n.
 
     Returns:
         The coefficients (..., n) with Kaldi's sign (the predictor is their negative), and the residual energy (...).
     """
     lags = autocorrelation.movedim(-1, 0)
     order = len(lags) - 1
-    past = lags.flip(0)
+    reversed_lags = lags.flip(0)
     error = lags[0]
     coefficients = lags[:0]
     for i in range(order):
         # Coefficients 0 to i - 1 are multiplied by lags i to 1.
-        reflection = (lags[i + 1] + (coefficients * past[order - i : order]).sum(0)) / error
+        reflection = (lags[i + 1] + (coefficients * reversed_lags[order - i : order]).sum(0)) / error
         # Kaldi's floor of 1e-5 keeps the residual of a constant signal positive.
         error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
     return coefficients.movedim(0, -1), error
 
 
-def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute the cepstrum of an all-pole model.
-
-    Args:
-        coefficients: prediction coefficients, as from :func:`levinson_durbin`, shape (..., n).
-
-    Returns:
-        Cepstral coefficients 1 to n, shape (..., n).
-    """
+def convert_lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
+    """Compute cepstral coefficients 1 to n, (..., n), of the all-pole model with linear prediction ``coefficients``."""
     lpc = coefficients.movedim(-1, 0)
     weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
@@ -55,17 +45,13 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
 def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Replace C0 with the log energy, if passed, and move the result to the last column for HTK's order.
+    """Replace C0, the first column of ``cepstra`` (..., num_ceps), with the log energy if it is passed.
 
     Args:
-        cepstra: cepstra with C0 in the first column, shape (..., num_ceps).
         log_energy: log energies of the frames, shape (...); None to keep C0.
         energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.
         scale_of_c0: factor on C0 if there is no log energy.
-
-    Returns:
-        Cepstra of shape (..., num_ceps).
     """
     if log_energy is None:
         first = cepstra[..., :1] * scale_of_c0

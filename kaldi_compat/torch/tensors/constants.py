@@ -23,12 +23,7 @@ class Constants:
         self._tensors: dict[Hashable, Tensor] = {}
 
     def get(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
-        """Return the tensor of a key on a device. The first call computes it with ``make``, on the CPU.
-
-        >>> constants, device = Constants(2), torch.device("cpu")
-        >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
-        True
-        """
+        """Return the tensor of a key on a device. The first call computes the tensor with ``make``, on the CPU."""
         if ask_compiler(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
             return make().to(device)
         if (tensor := self._tensors.get((key, device))) is not None:

@@ -14,7 +14,7 @@ def is_capturing(device: torch.device) -> bool:
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the host to a device without waiting for the work that is queued there.
+    """Copy a tensor of the host to a device, without waiting for the work that is queued on the device.
 
     A copy from memory that is not pinned would wait. PyTorch does not reuse pinned memory before copies from it have
     ended, but may reuse it before a captured CUDA graph is replayed.
@@ -22,9 +22,6 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     Raises:
         RuntimeError: the copy would be part of a CUDA graph that is being captured. PyTorch's errors about capturing
             have the same type.
-
-    >>> to_device(torch.ones(2), torch.device("cpu"))
-    tensor([1., 1.])
     """
     if tensor.device.type != "cpu" or device.type != "cuda" or ask_compiler(torch, "is_compiling"):
         return tensor.to(device)

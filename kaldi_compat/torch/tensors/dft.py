@@ -12,22 +12,16 @@ from torch import Tensor, nn
 from kaldi_compat.functional.array_api import is_traced, matmul
 
 
-def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
-    """Compute the DFT of zero-padded frames.
+def compute_spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Compute the DFT of zero-padded frames (..., size): real and imaginary parts (..., points // 2 + 1, 2).
 
-    Args:
-        frames: frames of samples, shape (..., size).
-        points: number of points of the DFT, which must be even.
-        matrix: the result of :func:`make_dft_matrix`, moved to the device of the frames; None for the FFT.
-
-    Returns:
-        Real and imaginary parts of the spectra, shape (..., points // 2 + 1, 2).
+    ``points`` must be even. ``matrix`` is the result of :func:`make_dft_matrix`, or None for the FFT.
     """
     if matrix is not None:
         rounded, remainder = matrix
         basis = rounded.double() + remainder.double() if frames.dtype == torch.float64 else rounded
         return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
-    # MKL refuses a transform of no frames, so a frame of zeros is added if there may be none.
+    # MKL refuses a transform of no frames, so a frame of zeros is added if there may be no frames.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -37,22 +31,14 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
 
 
 def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
-    """Return the matrix of the DFT of zero-padded frames, as two float32 matrices whose sum is exact to 48 bits.
+    """Return the matrix of the DFT with ``points`` points of zero-padded frames (size,), as two float32 matrices.
 
-    The second matrix is the rounding error of the first. Both are float32, for devices without float64.
-
-    Args:
-        size: number of samples in a frame.
-        points: number of points of the DFT, at least ``size``.
+    Their sum is exact to 48 bits, because the second matrix is the rounding error of the first. Both are float32, for
+    devices without float64.
 
     Returns:
         Two matrices (size, 2 * (points // 2 + 1)). The columns alternate between real and imaginary parts, from the
         lowest to the highest frequency.
-
-    >>> from kaldi_compat.torch.tensors.dft import make_dft_matrix
-    >>> make_dft_matrix(2, 2)[0]
-    tensor([[ 1.,  0.,  1.,  0.],
-            [ 1.,  0., -1.,  0.]])
     """
     # Cosines of large angles lose digits, so the product of indices is reduced to one turn before it is scaled.
     angles = 2 * np.pi / points * (np.outer(np.arange(size), np.arange(points // 2 + 1)) % points)

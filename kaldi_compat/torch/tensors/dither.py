@@ -26,14 +26,14 @@ FrameNoise = Callable[[slice], Tensor]
 
 
 def make_seed_source(generator: Generator) -> Seeds:
-    """Return a function that draws the noise states of a number of frames, for the exact engine."""
+    """Return a function that draws ``rand_r()`` states of ``count`` frames, int32 (count,), for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
         return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
-    """Return a function that computes the standard normal noise of a slice of the frames.
+    """Return a function that computes the standard normal noise (rows, n, size) of a slice of n frames.
 
     Args:
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
@@ -82,7 +82,7 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
     return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
-def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
+def _draw_rand_r(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
     """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
@@ -102,17 +102,11 @@ def compute_kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
 
     Returns:
         Noise, float32 of shape (..., num_samples).
-
-    >>> import torch
-    >>> from kaldi_compat import KaldiRandom
-    >>> from kaldi_compat.torch.tensors.dither import compute_kaldi_noise
-    >>> compute_kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
-    torch.Size([2, 400])
     """
     multipliers, increments = run_eagerly(_get_jumps)(num_samples, seeds.device)
     seeds = seeds.unsqueeze(-1)
-    first = _draw(seeds, multipliers[:3], increments[:3])
-    second = _draw(seeds, multipliers[3:], increments[3:])
+    first = _draw_rand_r(seeds, multipliers[:3], increments[:3])
+    second = _draw_rand_r(seeds, multipliers[3:], increments[3:])
     # The operations are in place, so that they use a single buffer, which stays in the cache. Kaldi adds 1 to both
     # draws. Here, the second draw omits the 1, which changes the angle by less than the precision of float32.
     radius = first.to(torch.float32).add_(1).mul_(1 / (2.0**31 + 1)).log_().mul_(-2).sqrt_()

@@ -16,7 +16,7 @@ from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps
 GROUP = 16
 
 
-def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
+def compute_power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
     """Compute squared magnitudes (..., fft_bins) from real and imaginary parts (..., fft_bins, 2).
 
     With ``overwrite``, the squares replace the spectrum, which saves a copy.
@@ -25,17 +25,14 @@ def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
     return re + im
 
 
-def power(x: Tensor, exponent: float) -> Tensor:
-    """Compute ``x ** exponent`` for x >= 0, with a gradient of zero instead of infinity at x = 0."""
+def compute_power(x: Tensor, exponent: float) -> Tensor:
+    """Compute ``x ** exponent`` for ``x >= 0``. At 0, the gradient is 0 instead of infinite."""
     positive = x > 0
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 
 
 def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
-    """Split a filter bank, which is mostly zeros, into a few small, dense matrices of neighboring bands.
-
-    Args:
-        weights: dense filter bank, shape ``(fft_bins, num_mel_bins)``.
+    """Split a filter bank ``(fft_bins, num_mel_bins)``, mostly zeros, into small, dense matrices of neighboring bands.
 
     Returns:
         The weights ``(fft_bins, bands)``, where bands of zeros complete the last group; and for each group, the slices
@@ -53,18 +50,10 @@ def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
 
 
 def sum_mel_bands(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
-    """Compute mel energies from power spectra.
+    """Compute mel energies (..., num_bins) from power spectra (..., fft_bins).
 
-    The groups are multiplied separately unless the operations are recorded, or would lose precision (TF32, autocast).
-
-    Args:
-        power: power spectra, shape (..., fft_bins).
-        filled: padded weights, the first result of :func:`group_bands`.
-        groups: slices of the groups, the second result of :func:`group_bands`.
-        num_bins: number of mel bins.
-
-    Returns:
-        Mel energies of shape (..., num_bins).
+    ``filled`` and ``groups`` are the results of :func:`group_bands`. The groups are multiplied separately unless the
+    operations are recorded, or would lose precision (TF32, autocast).
     """
     if is_traced_or_differentiated(power) or not keeps_precision(power):
         return matmul(power, filled[:, :num_bins])

@@ -24,9 +24,6 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
         size, shift: length of a frame and distance between the starts of frames, in samples.
         snip_edges: True counts frames that lie entirely within the audio. False counts one frame for every ``shift``
             samples, rounded to the nearest number.
-
-    >>> count_frames(16000, 400, 160), count_frames(16000, 400, 160, snip_edges=False), count_frames(399, 400, 160)
-    (98, 100, 0)
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
@@ -42,14 +39,8 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
 def reflect_indices(index: Places, length: Tensor | int) -> Places:
     """Map indices of samples to the range 0 to ``length - 1`` by repeated reflection at both ends.
 
-    The samples at the ends are repeated: index -1 becomes 0, and index ``length`` becomes ``length - 1``.
-
-    Args:
-        index: integers of any shape.
-        length: number of samples, which broadcasts to the shape of ``index``.
-
-    >>> reflect_indices(torch.arange(-3, 7), 2)
-    tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
+    The samples at the ends are repeated: index -1 becomes 0, and index ``length`` becomes ``length - 1``. ``length``
+    broadcasts to the shape of ``index``.
     """
     index = index % (2 * length)
     inside: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
@@ -103,7 +94,7 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples from the start of the first centered frame to ``spare`` samples after the last frame."""
+    """Return the samples from the first centered frame to ``spare`` samples after the last, reflected at both ends."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # Maximum number of samples by which a frame extends beyond the audio.
@@ -125,27 +116,14 @@ def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
-    """Subtract ``coefficient`` times the previous sample from each sample, and from the first sample itself.
+    """Subtract ``coefficient`` times the previous sample from each sample of frames (..., size).
 
-    Args:
-        frames: frames of samples, shape (..., size).
-        coefficient: coefficient of the filter, from 0 to 1.
-
-    Returns:
-        Frames of shape (..., size).
+    The first sample of a frame counts as its own predecessor.
     """
     previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
     return torch.sub(frames, previous, alpha=coefficient)
 
 
-def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Compute the log energy of frames.
-
-    Args:
-        frames: frames of samples, shape (..., size).
-        floor: minimum of the energy, which is the sum of the squares of the samples.
-
-    Returns:
-        Log energies of shape (...).
-    """
+def compute_log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
+    """Compute the log energies (...) of frames (..., size). The energy, a sum of squares, is at least ``floor``."""
     return frames.square().sum(-1).clamp(min=floor).log()

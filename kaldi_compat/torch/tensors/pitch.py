@@ -96,15 +96,15 @@ def track_batch(
     better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
     recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = search_nccf(inner, norm, energy, better_energy, recomputed, constants)
+        searched = compute_search_nccf(inner, norm, energy, better_energy, recomputed, constants)
         path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
-    return zero_padding(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
+    return zero_padding(gather_path_features(compute_nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
 class Schedule(NamedTuple):
-    """Numbers of frames, and numbers of resampled samples from whose energy :func:`search_nccf` computes the ballast.
+    """Numbers of frames, and numbers of resampled samples whose energy determines the ballast.
 
-    See :mod:`kaldi_compat.pitch.frames`, which explains the ballast.
+    See :mod:`kaldi_compat.pitch.frames`, which explains the ballast, and :func:`compute_search_nccf`, which adds it.
     """
 
     frames: Tensor  # ``(B,)``: number of frames.
@@ -143,7 +143,7 @@ class Schedule(NamedTuple):
 
 
 def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
-    """Return ``(B, n)``: the number of samples that have been received when each of the frames is computed.
+    """Return ``(B, n)``: the number of samples that have been received when a frame is computed.
 
     Args:
         received: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
@@ -180,7 +180,7 @@ def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTa
 
 
 def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Cut the samples ``(B, frames, span)`` that the frames need, with zeros before and after the signal.
+    """Cut the samples of each frame, ``(B, frames, span)``, with preemphasis and with zeros outside of the signal.
 
     Args:
         signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
@@ -223,8 +223,8 @@ def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchT
     return inner, (base**2).sum(-1)[..., None] * energies
 
 
-def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
-    """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 in digital silence.
+def compute_nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
+    """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``. In digital silence, it is 0.
 
     The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
     """
@@ -235,16 +235,17 @@ def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
 
 def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
     """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
-    wide = signal.double()
+    doubles = signal.double()
 
     def average_first(x: Tensor) -> Tensor:
+        """Return the means of the first ``counts`` elements of the rows of ``x``."""
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / counts.double()
 
-    return average_first(wide * wide) - average_first(wide) ** 2
+    return average_first(doubles * doubles) - average_first(doubles) ** 2
 
 
-def search_nccf(
+def compute_search_nccf(
     inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, recomputed: Tensor, constants: PitchConstants
 ) -> Tensor:
     """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
@@ -259,7 +260,7 @@ def search_nccf(
         constants: constants of the tracker.
     """
     ballast = _compute_ballast(energy, constants)
-    correlation = nccf(inner, norm, ballast.to(inner.dtype)[..., None])
+    correlation = compute_nccf(inner, norm, ballast.to(inner.dtype)[..., None])
     # Like Kaldi's ApproxEqual, compare with the sum of both energies. If the energy of one frame has changed, all
     # frames that are searched again are scaled.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
@@ -273,12 +274,12 @@ def search_nccf(
 
 
 def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
-    """Compute the ballast of frames, which is added to the product of energies, from the variance of the audio."""
+    """Compute the ballast, which is added to the product of two energies, from the variance of the audio."""
     return (energy * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the costs ``(..., states)`` of states from the correlation ``(..., lags)``: eq. 5 of the paper.
+    """Compute the costs of states, ``(..., states)``, from the correlation ``(..., lags)`` (equation 5 of the paper).
 
     The operations are in Kaldi's order, because in silence only their rounding decides between the states.
     """

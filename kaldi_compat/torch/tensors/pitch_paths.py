@@ -27,8 +27,8 @@ def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = N
             frames after them are undefined.
     """
     utterances, frames, states = local.shape
-    place = torch.arange(states, device=local.device)
-    steps = ((place[:, None] - place) ** 2).to(local.dtype) * factor
+    indices = torch.arange(states, device=local.device)
+    steps = ((indices[:, None] - indices) ** 2).to(local.dtype) * factor
     frame = torch.arange(frames, device=local.device)[:, None]
     ends = torch.zeros(utterances, dtype=torch.long, device=local.device) + frames if lengths is None else lengths
     local, last = local.transpose(0, 1), frame == ends - 1
@@ -56,7 +56,7 @@ def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, 
 
 
 def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and of this frame. At the last frame, the state is ``best``."""
+    """Return the states (B,) of the previous frame and this frame. At the last frame, this state is ``best``."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
@@ -109,19 +109,19 @@ def _script_search() -> Any:
 
 
 def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """Compute the same as :func:`_search` with ``scan``, which stays a loop in an exported graph."""
+    """Compute the result of :func:`_search` with ``scan``, which stays a loop in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
-    def forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def scan_forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         costs, predecessors, best = _step_forward(costs, local_costs, steps)
         return costs, (predecessors, best)
 
-    def back(state: Tensor, here: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        before, state = _step_back(state, *here)
-        return before, state.clone()  # scan refuses an output that is the same tensor as an input.
+    def scan_back(state: Tensor, frame: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        previous, state = _step_back(state, *frame)
+        return previous, state.clone()  # scan refuses an output that is the same tensor as an input.
 
-    _, (predecessors, best) = scan(forward, local.new_zeros(local.shape[1:]), local)
+    _, (predecessors, best) = scan(scan_forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))
     path: Tensor
-    _, path = scan(back, last.new_zeros(last.shape[1:], dtype=torch.long), backwards)
+    _, path = scan(scan_back, last.new_zeros(last.shape[1:], dtype=torch.long), backwards)
     return path.flip(0)

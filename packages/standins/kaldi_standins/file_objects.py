@@ -177,7 +177,7 @@ def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
         file = _OutputFile(_open_file(target.path, "ab" if append else "wb", 0))
-         claim_file(file, file.fileno())
+        claim_file(file, file.fileno())
         return file
     return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 
@@ -188,7 +188,7 @@ class _OutputFile(io.BufferedWriter):
     _is_lost = False
 
     def give_up(self) -> None:
-        """Discard the buffer and close the file. :func:`claim` calls this when the same path is opened again."""
+        """Discard the buffer and close the file. :func:`claim_file` calls this when the same path is opened again."""
         if not self.closed:
             self._is_lost = True
             mark_broken(self)

@@ -174,7 +174,7 @@ def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_an
     assert (frames._find_changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
     ones = torch.ones(1, 3)
     plain, scaled = (
-        tensors.search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)
+        tensors.compute_search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)
         for each in (1.0, energy)
     )
     assert (not torch.equal(plain, scaled)) == is_another

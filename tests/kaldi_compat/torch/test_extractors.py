@@ -30,13 +30,13 @@ def test_calls_have_no_gradients_and_leave_the_number_of_threads() -> None:
 
 
 def test_batch_and_lengths_are_moved_to_the_device() -> None:
-    batch, lengths = extractors.pad([np.ones(3, np.float32), np.ones(5, np.float32)], "meta")
+    batch, lengths = extractors.pad_audio([np.ones(3, np.float32), np.ones(5, np.float32)], "meta")
     assert (batch.device.type, lengths.device.type, batch.shape) == ("meta", "meta", (2, 5))
 
 
 def test_every_module_is_moved_and_ready_for_inference() -> None:
     modules = [torch.nn.Sequential(torch.nn.Dropout()), torch.nn.Linear(1, 1)]
-    extractors.move(modules, "meta")
+    extractors.move_modules(modules, "meta")
     assert not any(each.training for module in modules for each in module.modules())
     assert modules[1].weight.device.type == "meta"
 
@@ -59,10 +59,10 @@ def loads(refusal: Exception | None) -> tuple[list[str], Any]:
 def test_model_without_the_kernel_of_torch_computes_attention_itself() -> None:
     refusal = ValueError("X does not support an attention by torch.nn.functional.scaled_dot_product_attention yet")
     asked, library = loads(refusal)
-    assert extractors._load(library, Path("x")) == "eager" and asked == ["sdpa", "eager"]
+    assert extractors._load_model(library, Path("x")) == "eager" and asked == ["sdpa", "eager"]
     asked, library = loads(ValueError("broken"))
     with pytest.raises(ValueError, match="broken"):
-        extractors._load(library, Path("x"))
+        extractors._load_model(library, Path("x"))
     assert asked == ["sdpa"]
 
 

@@ -9,7 +9,7 @@ from kaldi_compat.exact.librosa_mel import compute_librosa_filters
 from kaldi_compat.options.declaration import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.features.spectral import SpectralFeature
-from kaldi_compat.torch.tensors.energies import power_spectrum
+from kaldi_compat.torch.tensors.energies import compute_power_spectrum
 
 
 class WhisperMelOptions(FrameOptions):
@@ -43,7 +43,7 @@ class WhisperMel(SpectralFeature):
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies of the power spectrum."""
-        return power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
+        return compute_power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute logarithms to base 10, floored at 1e-10."""

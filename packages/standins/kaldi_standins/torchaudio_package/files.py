@@ -84,13 +84,13 @@ def __getattr__(name: str) -> Any:
 
 
 def _convert_error(error: Exception, message: str) -> AudioFileError:
-    """Return an error with this message that handlers of the original error also catch."""
+    """Return an AudioFileError with a new message, which handlers of the original ``error`` also catch."""
     kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
     if hasattr(error, "error_string"):
         kind = _make_libsndfile_error()
-    ours = kind(message)
-    vars(ours).update(vars(error))  # Handlers may read the original's code and prefix.
-    return ours
+    converted = kind(message)
+    vars(converted).update(vars(error))  # Handlers may read the original's code and prefix.
+    return converted
 
 
 @dataclass
@@ -126,10 +126,10 @@ def load(
 
     Args:
         uri: path, open file, or the bytes of a file.
-        frame_offset: first sample. A negative number counts from the end.
+        frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
-        normalize: return float32 in -1 to 1. False returns the integers, or float64, of a plain WAV file.
-        channels_first: return (channels, T), not (T, channels).
+        normalize: True to return float32 in -1 to 1. False to return the integers or float64 of a plain WAV file.
+        channels_first: True to return (channels, T). False to return (T, channels).
         format, buffer_size: ignored.
         backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
 
@@ -139,6 +139,9 @@ def load(
     Raises:
         AudioFileError: the file cannot be read, or ``normalize=False`` does not support the type of the samples.
         MissingExtraError: soundfile is not installed.
+
+    >>> from kaldi_standins.torchaudio_package import load
+    >>> samples, rate = load("audio.wav")  # doctest: +SKIP
     """
     with _open_file(uri, "load", backend) as file:
         dtype = "float32"
@@ -162,7 +165,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
     Args:
         filepath: path or open file.
-        frame_offset: first sample.
+        frame_offset: index of the first sample. A negative number counts from the end.
         num_frames: maximum number of samples. -1 for all.
 
     Returns:
@@ -171,13 +174,16 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
     Raises:
         AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
+
+    >>> from kaldi_standins.torchaudio_package import load_wav
+    >>> samples, rate = load_wav("audio.wav")  # doctest: +SKIP
     """
     samples, rate = load(filepath, frame_offset, num_frames)
     return samples * 32768, rate
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Return the metadata in the header of an audio file.
+    """Read the metadata in the header of an audio file.
 
     Args:
         uri: path, open file, or the bytes of a file.
@@ -187,6 +193,10 @@ def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: 
     Raises:
         AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
+
+    >>> from kaldi_standins.torchaudio_package import info
+    >>> info("audio.wav").sample_rate  # doctest: +SKIP
+    16000
     """
     with _open_file(uri, "info", backend) as file:
         encoding, bits, _ = SUBTYPES.get(file.subtype, ("UNKNOWN", 0, ""))
@@ -224,6 +234,10 @@ def save(
         AudioFileError: the samples have a wrong shape, the format does not support the arguments, or the file cannot
             be written.
         MissingExtraError: soundfile is not installed.
+
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package import save
+    >>> save("audio.wav", torch.zeros(1, 16000), 16000)  # doctest: +SKIP
     """
     soundfile = _import_soundfile("save", backend)
     if src.ndim != 2:
@@ -263,17 +277,27 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of the backends, ``["soundfile"]``. torchaudio 2.9 has removed this function."""
+    """Return the names of the backends. torchaudio 2.9 has removed this function.
+
+    >>> from kaldi_standins.torchaudio_package import list_audio_backends
+    >>> list_audio_backends()
+    ['soundfile']
+    """
     return ["soundfile"]
 
 
 def get_audio_backend() -> str:
-    """Return the name of the backend, "soundfile". torchaudio 2.9 has removed this function."""
+    """Return the name of the backend. torchaudio 2.9 has removed this function.
+
+    >>> from kaldi_standins.torchaudio_package import get_audio_backend
+    >>> get_audio_backend()
+    'soundfile'
+    """
     return "soundfile"
 
 
 def _import_soundfile(function: str, backend: str | None) -> Any:
-    """Import soundfile for a ``function`` of torchaudio.
+    """Import soundfile for a function of torchaudio, whose name ``function`` appears in errors.
 
     Raises:
         AudioFileError: torchaudio has no such backend, or the C library of soundfile is missing.
@@ -289,7 +313,7 @@ def _import_soundfile(function: str, backend: str | None) -> Any:
 
 @contextmanager
 def _open_file(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
-    """Open an audio file for a ``with`` statement of a ``function`` of torchaudio. Errors become AudioFileErrors."""
+    """Open an audio file for a ``with`` statement in ``function`` of torchaudio. Convert errors to AudioFileErrors."""
     soundfile = _import_soundfile(function, backend)
     # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri

@@ -63,6 +63,8 @@ def compute_kaldi_pitch(
     Raises:
         OptionError: Kaldi refuses a value.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import compute_kaldi_pitch
     >>> tone = 0.2 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> compute_kaldi_pitch(tone, 16000).shape
     torch.Size([98, 2])
@@ -76,14 +78,14 @@ def compute_kaldi_pitch(
 def sliding_window_cmn(
     specgram: Tensor, cmn_window: int = 600, min_cmn_window: int = 100, center: bool = False, norm_vars: bool = False
 ) -> Tensor:
-    """Normalize each frame by the mean, and with ``norm_vars`` the variance, of a sliding window.
+    """Normalize features by the mean and optionally the variance over a sliding window (Kaldi: apply-cmvn-sliding).
 
     Args:
         specgram: features (..., frames, dim).
         cmn_window: length of the window in frames.
         min_cmn_window: smallest length of the window at the start, in frames.
-        center: center the window on the frame. False for a window that ends at the frame.
-        norm_vars: divide by the standard deviation.
+        center: True to center the window on the frame. False for a window that ends at the frame.
+        norm_vars: True to divide by the standard deviation.
 
     Returns:
         Normalized features (..., frames, dim).
@@ -91,6 +93,8 @@ def sliding_window_cmn(
     Raises:
         OptionError: the window has no frames.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import sliding_window_cmn
     >>> sliding_window_cmn(torch.randn(300, 80)).shape
     torch.Size([300, 80])
     """
@@ -117,6 +121,8 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
 
     See also :func:`add_deltas`, which computes Kaldi's deltas.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import compute_deltas
     >>> compute_deltas(torch.arange(6.0)[None])[0, 2:4].tolist()
     [1.0, 1.0]
     """
@@ -131,7 +137,7 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
 
 
 def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> Any:
-    """Append deltas to features as Kaldi does.
+    """Append deltas to features (Kaldi: add-deltas).
 
     Args:
         features: array or tensor (..., frames, dim).
@@ -144,6 +150,8 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
     Raises:
         OptionError: Kaldi refuses the order or the window.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import add_deltas
     >>> add_deltas(torch.zeros(10, 13)).shape
     torch.Size([10, 39])
     """
@@ -157,8 +165,8 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
         specgram: spectrograms (..., freq, time).
         mask_param: exclusive upper bound of the length of the range, in bins or frames.
         mask_value: value of masked elements.
-        axis: one of the last two axes.
-        p: largest share of the axis that is masked.
+        axis: the axis that is masked, one of the last two.
+        p: maximum fraction of the axis that is masked, from 0 to 1.
 
     Returns:
         Masked spectrograms (..., freq, time).
@@ -166,6 +174,8 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
     Raises:
         ValueError: ``axis`` is not one of the last two axes, or ``p`` is not within 0 to 1.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import mask_along_axis
     >>> mask_along_axis(torch.ones(80, 100), 20, 0.0, axis=1).shape
     torch.Size([80, 100])
     """
@@ -175,8 +185,12 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
 def mask_along_axis_iid(
     specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
 ) -> Tensor:
-    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`.
+    """Mask a different random range of an axis in each spectrogram (..., freq, time).
 
+    For the arguments, the result and the errors, see :func:`mask_along_axis`.
+
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import mask_along_axis_iid
     >>> mask_along_axis_iid(torch.ones(4, 80, 100), 20, 0.0, axis=2).shape
     torch.Size([4, 80, 100])
     """
@@ -187,7 +201,10 @@ def mask_along_axis_iid(
 def _mask_range(
     batch: Tensor, max_length: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
-    """Mask a random range in ``batch``. ``draw`` returns numbers from 0 to 1: one, or one for each spectrogram."""
+    """Mask random ranges in ``batch``. ``draw`` returns one number from 0 to 1, or one for each spectrogram.
+
+    For the other arguments and the errors, see :func:`mask_along_axis`.
+    """
     if axis % batch.ndim < batch.ndim - 2:
         raise ValueError(f"axis={axis} is not one of the last two axes: pass -2 for frequency or -1 for time")
     if not 0 <= p <= 1:
@@ -213,13 +230,13 @@ def resample(
     resampling_method: str = "sinc_interp_hann",
     beta: float | None = None,
 ) -> Tensor:
-    """Resample audio with torchaudio's windowed sinc, which is not Kaldi's.
+    """Resample audio with torchaudio's windowed sinc filter, which differs from Kaldi's.
 
     Args:
         waveform: samples (..., T), floating point.
         orig_freq, new_freq: sampling rates in Hz, whole numbers.
         lowpass_filter_width: number of zero crossings of the filter on each side.
-        rolloff: cutoff, relative to half of the lower rate.
+        rolloff: cutoff frequency, relative to half of the lower rate.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
         beta: shape of the Kaiser window. None for torchaudio's default.
 
@@ -232,6 +249,8 @@ def resample(
 
     See also :func:`kaldi_compat.torch.features.resample.resample_waveform`, which resamples as Kaldi does.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.functional import resample
     >>> resample(torch.zeros(2, 441), 44100, 16000).shape
     torch.Size([2, 160])
     """
@@ -255,19 +274,13 @@ def make_sinc_filters(
     """Return the filters (phases, 1, taps) of :func:`resample`, one for each output sample of a period.
 
     Args:
-        orig_freq, new_freq: sampling rates in Hz, whole numbers.
-        width: zero crossings of the filter on each side.
-        rolloff: cutoff, relative to half of the lower rate.
-        method: "sinc_interp_hann" or "sinc_interp_kaiser".
-        beta: shape of the Kaiser window. None for torchaudio's default.
+        orig_freq, new_freq, rolloff, beta: as for :func:`resample`.
+        width, method: ``lowpass_filter_width`` and ``resampling_method`` of :func:`resample`.
         dtype: type of the computation and of the filters. If None, the times of taps are float64, the times of phases
             are float32, and the filters are float32, as in torchaudio.
 
     Raises:
         OptionError: a rate, the width or the method is invalid.
-
-    >>> make_sinc_filters(8000, 16000, 6, 0.99, "sinc_interp_hann", None, None).shape
-    torch.Size([2, 1, 15])
     """
     if not all(rate > 0 and rate == int(rate) for rate in (orig_freq, new_freq)):
         raise OptionError(f"sampling rates must be positive whole numbers of Hz, not {orig_freq} and {new_freq}")
@@ -289,7 +302,7 @@ def make_sinc_filters(
 
 
 def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
-    """Resample audio with precomputed filters, such as those that :func:`make_sinc_filters` returns.
+    """Resample audio with precomputed filters, such as the result of :func:`make_sinc_filters`.
 
     Args:
         waveform: samples (..., T), floating point.
@@ -301,10 +314,6 @@ def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tens
 
     Raises:
         TypeError: the samples are not floating point.
-
-    >>> filters = make_sinc_filters(8000, 16000, 6, 0.99, "sinc_interp_hann", None, None)
-    >>> apply_filters(torch.zeros(1, 80), 8000, 16000, filters).shape
-    torch.Size([1, 160])
     """
     require_floats(waveform)
     period, phases = reduce_rates(orig_freq, new_freq)
@@ -322,6 +331,6 @@ def require_floats(waveform: Tensor) -> None:
 
 
 def reduce_rates(orig_freq: int, new_freq: int) -> tuple[int, int]:
-    """Return two sampling rates divided by their greatest common divisor."""
+    """Divide two sampling rates by their greatest common divisor, and return both quotients."""
     common = math.gcd(int(orig_freq), int(new_freq))
     return int(orig_freq) // common, int(new_freq) // common

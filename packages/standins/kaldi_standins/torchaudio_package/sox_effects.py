@@ -39,7 +39,7 @@ def apply_effects_tensor(
     Args:
         tensor: samples in -1 to 1, (channels, T).
         sample_rate: sampling rate in Hz.
-        effects: lists of a name and arguments. ``["speed", "0.9"]`` changes only the sampling rate.
+        effects: lists of an effect's name and its arguments. ``["speed", "0.9"]`` changes only the sampling rate.
             ``["rate", "16000"]`` resamples with a filter like SoX's. ``["gain", "-6"]``, ``["gain", "-n", "-3"]`` and
             ``["norm", "-3"]`` take dB. ``["channels", "1"]`` and ``["remix", "-"]`` mix channels.
             ``["trim", "0.5", "2"]`` selects two seconds from 0.5 s on. In ``trim``, ``=2`` is a time from the start,
@@ -53,6 +53,8 @@ def apply_effects_tensor(
         AudioError: the samples do not have two axes.
         OptionError: the effect is not supported, or an argument is invalid.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_tensor
     >>> samples, rate = apply_effects_tensor(torch.zeros(1, 16000), 16000, [["speed", "0.8"], ["rate", "16000"]])
     >>> samples.shape, rate
     (torch.Size([1, 20000]), 16000)
@@ -88,13 +90,16 @@ def apply_effects_file(
 
     Args:
         path: path or open file.
-        effects: lists of a name and arguments.
+        effects: lists with the name of an effect and its arguments.
         normalize, format: ignored.
         channels_first: False to return samples (T, channels).
 
     Raises:
         AudioError: the file cannot be read.
         OptionError: the effect is not supported, or an argument is invalid.
+
+    >>> from kaldi_standins.torchaudio_package.sox_effects import apply_effects_file
+    >>> samples, rate = apply_effects_file("audio.wav", [["rate", "16000"]])  # doctest: +SKIP
     """
     return apply_effects_tensor(*load(path, channels_first=channels_first), effects, channels_first)
 
@@ -133,6 +138,7 @@ def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, F
 
 
 def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
+    """Multiply audio by a gain in dB, the last argument. With "-n" before it, first scale the peak to 1."""
     normalizes = words[:1] == ("-n",)
     (decibels,) = words[normalizes:] or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0
@@ -156,13 +162,14 @@ def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples
 
 
 def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fraction]:
+    """Mix all channels to one. Raise ValueError if ``mix`` is not "-"."""
     if mix != "-":
         raise ValueError
     return audio.mean(1, keepdims=True), rate
 
 
 def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    """Select the samples between two positions. By default, the second position is the end of the audio."""
+    """Select the samples from position ``first`` to position ``last``, such as "=2", by default to the end."""
     start = _parse_position(first, 0, len(audio), rate)
     end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
@@ -171,7 +178,11 @@ def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") ->
 
 
 def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int:
-    """Convert a position to a sample: after the previous position (+), after the start (=) or before the end (-)."""
+    """Convert a position to the index of a sample. Raise ValueError for a negative number.
+
+    A sign says whether the position is after the previous position (+, the default), after the start (=) or before the
+    end (-). A number is in seconds ("1.5", "1:30") or in samples ("100s").
+    """
     sign, number = (word[0], word[1:]) if word[:1] in ("=", "-", "+") else ("+", word)
     parts = number.removesuffix("s").split(":")
     if min(map(float, parts)) < 0:
@@ -182,6 +193,7 @@ def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int
 
 
 def _parse_positive(number: str) -> Fraction:
+    """Convert a string to a number. Raise ValueError for a number that is not positive."""
     value = Fraction(number)
     if value <= 0:
         raise ValueError

@@ -23,6 +23,8 @@ class ComputeDeltas(torch.nn.Module):
         win_length: length of the window in frames. An even number is reduced by 1.
         mode: padding at the edges, a mode of ``torch.nn.functional.pad``.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.transforms import ComputeDeltas
     >>> ComputeDeltas()(torch.zeros(1, 13, 50)).shape
     torch.Size([1, 13, 50])
     """
@@ -45,8 +47,10 @@ class FrequencyMasking(torch.nn.Module):
 
     Args:
         freq_mask_param: exclusive upper bound of the length of the range, in frequency bins.
-        iid_masks: mask a different range in each spectrogram.
+        iid_masks: True to mask a different range in each spectrogram.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.transforms import FrequencyMasking
     >>> FrequencyMasking(20)(torch.ones(1, 80, 100)).shape
     torch.Size([1, 80, 100])
     """
@@ -58,7 +62,7 @@ class FrequencyMasking(torch.nn.Module):
         self.mask_param, self.iid_masks = freq_mask_param, iid_masks
 
     def forward(self, specgram: Tensor, mask_value: float | Tensor = 0.0) -> Tensor:
-        """Return masked spectrograms of the same shape."""
+        """Return the masked spectrograms, (..., freq, time). Masked elements have the value ``mask_value``."""
         if self.iid_masks:
             return mask_along_axis_iid(specgram, self.mask_param, mask_value, self.axis, self.p)
         return mask_along_axis(specgram, self.mask_param, float(mask_value), self.axis, self.p)
@@ -69,12 +73,14 @@ class TimeMasking(FrequencyMasking):
 
     Args:
         time_mask_param: exclusive upper bound of the length of the range, in frames.
-        iid_masks: mask a different range in each spectrogram.
-        p: largest share of the frames that is masked.
+        iid_masks: True to mask a different range in each spectrogram.
+        p: maximum fraction of the frames that is masked, from 0 to 1.
 
     Raises:
         ValueError: ``p`` is not within 0 to 1.
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.transforms import TimeMasking
     >>> TimeMasking(20)(torch.ones(1, 80, 100)).shape
     torch.Size([1, 80, 100])
     """
@@ -94,14 +100,16 @@ class Resample(torch.nn.Module):
     Args:
         orig_freq, new_freq: sampling rates in Hz, whole numbers.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
-        lowpass_filter_width: zero crossings of the filter on each side.
-        rolloff: cutoff, relative to half of the lower rate.
+        lowpass_filter_width: number of zero crossings of the filter on each side.
+        rolloff: cutoff frequency, relative to half of the lower rate.
         beta: shape of the Kaiser window. None for torchaudio's default.
         dtype: type of the filters. None for float32.
 
     Raises:
         OptionError: a rate, the width or the method is invalid (a ValueError).
 
+    >>> import torch
+    >>> from kaldi_standins.torchaudio_package.transforms import Resample
     >>> Resample(8000, 16000)(torch.zeros(1, 80)).shape
     torch.Size([1, 160])
     """

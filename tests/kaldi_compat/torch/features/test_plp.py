@@ -7,21 +7,21 @@ import pytest
 import torch
 
 from kaldi_compat import OptionError, Plp
-from kaldi_compat.torch.tensors.cepstrum import levinson_durbin, lpc_to_cepstrum
+from kaldi_compat.torch.tensors.cepstrum import convert_lpc_to_cepstrum, run_levinson_durbin
 
 
 def test_linear_prediction_solves_the_normal_equations() -> None:
     signal = np.random.default_rng(0).normal(size=200)
     lags = np.array([signal[: 200 - k] @ signal[k:] for k in range(13)])
     matrix = lags[np.abs(np.subtract.outer(np.arange(12), np.arange(12)))]
-    coefficients, error = levinson_durbin(torch.from_numpy(lags))
+    coefficients, error = run_levinson_durbin(torch.from_numpy(lags))
     np.testing.assert_allclose(coefficients, -np.linalg.solve(matrix, lags[1:]), rtol=1e-9)
     np.testing.assert_allclose(error, lags[0] + coefficients.numpy() @ lags[1:], rtol=1e-9)
 
 
 def test_cepstra_are_those_of_the_all_pole_model() -> None:
     coefficients = torch.tensor([-0.9, 0.5, -0.2], dtype=torch.float64)
-    cepstra = lpc_to_cepstrum(coefficients)
+    cepstra = convert_lpc_to_cepstrum(coefficients)
     response = 1 / np.fft.fft(np.concatenate(([1.0], coefficients.numpy())), 4096)
     by_fft = np.fft.ifft(2 * np.log(np.abs(response))).real  # even part, doubled: c[n] for n > 0
     np.testing.assert_allclose(cepstra, by_fft[1:4], atol=1e-9)

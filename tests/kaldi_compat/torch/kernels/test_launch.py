@@ -89,7 +89,7 @@ def test_filter_banks_of_factors_met_later_are_added_in_the_same_layout(monkeypa
     # The third is wider than all before; the fifth is one too many.
     for warps, work in (([0.9, 1.0], [2]), ([1.0, 0.9, 1.0], []), ([1.2], [1, 3]), ([1.1], [1]), ([0.8, 1.0], [2])):
         made.clear()
-        filters, numbers = table.find(warps)
+        filters, numbers = table.find_banks(warps)
         assert made == work
         for warp, number in zip(warps, numbers.tolist(), strict=True):
             rows = filters.group_rows.diff().tolist()
@@ -110,7 +110,7 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
     device = torch.device("cpu")
     launch._make_noise(1.0, 2, 50, None, None, device)  # the seed of the generator
     launch._make_noise(1.0, 2, 50, None, kernels.KaldiRandom(), device)  # a state for each frame
-    launch.FilterTable(Fbank, FbankOptions(), device).find([0.913, 1.087])
+    launch.FilterTable(Fbank, FbankOptions(), device).find_banks([0.913, 1.087])
     assert copied[:2] == [(1,), (2, 50)] and len(copied[2:]) == 3 and (2, 32) in copied
 
 
@@ -139,7 +139,7 @@ def test_kaldis_noise_does_not_wait_for_lengths_that_the_host_knows(
     if by_kernels:
         monkeypatch.setattr(kernels, "DEVICE_TYPE", "meta")
         monkeypatch.setattr(kernels, "_find_fault", lambda *_: "")
-        monkeypatch.setattr(launch, "_launch", computed)
+        monkeypatch.setattr(launch, "_launch_kernel", computed)
     features, counts = module(samples, lengths, generator=kernels.KaldiRandom())
     assert features.shape == (2, 4, 23) and features.device == counts.device == device
     assert [None if each is None else each.shape.numel() for each in seeds] == [8] * by_kernels
@@ -177,8 +177,8 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
 
 HOLD = """
 import sys, time
-from kaldi_compat.torch.kernels import compiling_alone
-with compiling_alone(sys.argv[1]):
+from kaldi_compat.torch.kernels import lock_compilation
+with lock_compilation(sys.argv[1]):
     print("begin", time.time(), flush=True)
     time.sleep(0.5)
     print("end", time.time(), flush=True)
@@ -188,7 +188,7 @@ with compiling_alone(sys.argv[1]):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
 def test_processes_compile_the_same_kernel_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    with kernels.compiling_alone("another kernel"):  # for which they do not wait
+    with kernels.lock_compilation("another kernel"):  # for which they do not wait
         line = [sys.executable, "-c", HOLD, "a kernel"]
         running = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         times = [[float(each.split()[1]) for each in process.communicate()[0].splitlines()] for process in running]
@@ -200,5 +200,5 @@ def test_compiling_needs_no_place_for_the_lock(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
     begun = time.monotonic()
-    with kernels.compiling_alone(0):
+    with kernels.lock_compilation(0):
         assert time.monotonic() - begun < 60

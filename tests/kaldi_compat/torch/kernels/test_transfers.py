@@ -21,7 +21,7 @@ from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.dump.sources import convert_to_array, split_by_utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.torch.extractors import pad
+from kaldi_compat.torch.extractors import pad_audio
 from kaldi_compat.torch.features.rows import compute_row
 from kaldi_compat.torch.kernels.transfers import Transfers
 from kaldi_compat.torch.tensors.frames import count_frames
@@ -252,7 +252,7 @@ def test_audio_and_outputs_of_an_extractor_pass_through_pinned_memory(
 
     monkeypatch.setattr(torch.Tensor, "device", property(device_of), raising=False)
     audio = [np.arange(3, dtype=np.float32), np.ones(2, np.float32)]
-    batch, lengths = pad(audio, "cuda:0")
+    batch, lengths = pad_audio(audio, "cuda:0")
     assert device_of(batch) == device_of(lengths) == GPU
     sums = gpu.queued(lambda samples: samples.sum(1, keepdim=True) + 1)(batch)
     del batch, lengths  # The memory may be given to others now.
