@@ -15,12 +15,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def compute_duration(num_samples: int, rate: float) -> float:
-    """Compute the duration of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h).
-
-    Args:
-        num_samples: number of samples per channel.
-        rate: sampling rate in Hz.
-    """
+    """Compute the duration of ``num_samples`` samples at ``rate`` Hz in seconds, in single precision as in Kaldi."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 

@@ -36,11 +36,11 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
-            others_of_block = [
+            other_arrays = [
                 table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
-            values, lengths = combine([[array for _, array in block.entries()], *others_of_block], block.names())
+            values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.names())
             return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
         counts = map_table(blocks, writer, combine_block)
@@ -76,7 +76,7 @@ def log_status(counts: Counts) -> int:
 
 
 def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
-    """Return the length of the shortest array of each entry.
+    """Return the length of the shortest array of each entry. Log lengths that differ within the tolerance.
 
     Args:
         parts: for each table, the array of each entry.
@@ -95,6 +95,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 
     if ((longest - shortest > tolerance) | (shortest == 0)).any():
+        # A block of several entries is split, so that in the end the message is about its only entry.
         raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
     for entry in differ:
         log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
@@ -102,8 +103,8 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
     return common
 
 
-def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Return arrays as one array, after cutting each to its length in ``lengths``. A single array is not copied."""
+def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
+    """Concatenate arrays along the first axis, cut to their ``lengths``. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -128,4 +129,4 @@ def paste_columns(
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip
     lengths = find_common_lengths(parts, tolerance, keys)
-    return np.concatenate([join_columns(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)
+    return np.concatenate([join_arrays(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

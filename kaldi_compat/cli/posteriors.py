@@ -33,15 +33,15 @@ def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matri
 
 
 def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Append a column per class to the features of the same frames.
+    """Append a column of weights for each class to the features of the same frames.
 
     Args:
-        feats: (frames, dim).
+        feats: features (frames, dim).
         posterior: posteriors of the same frames.
         num_classes: number of classes.
 
     Returns:
-        (frames, dim + num_classes).
+        Features and weights, (frames, dim + num_classes). A class that a frame does not list has the weight 0.
 
     Raises:
         FeatureError: a class is out of range.

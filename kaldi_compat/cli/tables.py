@@ -84,7 +84,7 @@ class Tables(ExitStack):
         from concurrent.futures import ThreadPoolExecutor  # This import is slow.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
-        all_started = Barrier(THREADS)
+        all_started = Barrier(THREADS)  # Lets the pool start all threads now, so that an error occurs here.
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
@@ -160,20 +160,23 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._failed: tuple[str, ArkError] | None = None
 
     def __contains__(self, key: str) -> bool:
+        """Return True if the table has a key. If the command of a pipe has failed, look among the keys that arrived."""
         try:
             return super().__contains__(key)
         except PipeError as error:
-            self._use_what_arrived(error)
+            self._ignore_pipe_error(error)
             return super().__contains__(key)
 
     def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        """Return the values of the keys, or None if a key is missing or must be looked up alone, or if a pipe fails."""
         try:
             return super().values_of(keys)
         except PipeError as error:
-            self._use_what_arrived(error)
+            self._ignore_pipe_error(error)
             return None
 
-    def _use_what_arrived(self, error: PipeError) -> None:
+    def _ignore_pipe_error(self, error: PipeError) -> None:
+        """Log the error, and let later look-ups use the entries that arrived instead of raising the error again."""
         logger.warning("%s", error)
         for reader in filter(None, (self, self._speakers)):
             reader._lookup.reads = WholeReads()

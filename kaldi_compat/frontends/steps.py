@@ -95,10 +95,6 @@ def make_step(description: Any) -> Step:
 
     Raises:
         OptionError: a step or an option is unknown, or a value is invalid.
-
-    >>> from kaldi_compat.frontends.steps import make_step
-    >>> str(make_step({"low_frame_rate": {"stack": 5, "stride": 1}}))
-    'low_frame_rate(stack=5, stride=1)'
     """
     if not isinstance(description, Mapping) or len(description) != 1:
         raise OptionError(f"a step is one name with its options, such as {{'stack_frames': {{}}}}, not {description!r}")

@@ -79,7 +79,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
 
 def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:
-    """Normalize the matrices of a block.
+    """Normalize the matrices of a block, and warn about floored variances.
 
     Args:
         block: the features.
@@ -94,6 +94,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     if options.norm_vars:
         variance = compute_mean_and_variance(statistics)[:, 1]
         floored = variance[variance < VARIANCE_FLOOR].tolist()
+        # As in Kaldi, global statistics cause the warnings for each utterance.
         for value in floored * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
     scale, offset = compute_scale_and_offset(statistics, options, feats.dtype)

@@ -48,18 +48,18 @@ def main(options: Options, first: str, second: str) -> int:
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
         return 1
-    similar = overall >= options.threshold
-    sign = ">=" if similar else "<"
-    word = "similar" if similar else "dissimilar"
+    is_similar = overall >= options.threshold
+    sign = ">=" if is_similar else "<"
+    word = "similar" if is_similar else "dissimilar"
     logger.info("Features are considered %s since %s %s %g", word, format_number(overall), sign, options.threshold)
-    return 0 if similar else 1
+    return 0 if is_similar else 1
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """Add the products of the utterances of a block, one by one, to the sums over earlier utterances.
 
     Args:
-        sums: (3, dim): sums over earlier utterances; (3, 0) before the first utterance.
+        sums: sums over earlier utterances, (3, dim); (3, 0) before the first utterance.
         block: result of :func:`sum_products`.
 
     Returns:
@@ -80,11 +80,7 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of the columns of each utterance's features in two tables.
-
-    Args:
-        block: features of the utterances in the first table.
-        table: the second table.
+    """Compute the inner products of each column in ``block``, a block of the first table, and in the second table.
 
     Returns:
         A matrix (3, dim) for each utterance: products of the first features with themselves, of the second features
@@ -112,5 +108,5 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
 
 
 def format_vector(values: DoubleMatrix) -> str:
-    """Format a vector as in Kaldi's logs."""
+    """Format a vector as in Kaldi's logs, such as " [ 1 2.5 ]"."""
     return " [ " + "".join(format_number(value) + " " for value in values) + "]"

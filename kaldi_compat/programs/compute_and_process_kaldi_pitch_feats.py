@@ -39,8 +39,8 @@ def main(options: Options, source: str, target: str) -> int:
     random = KaldiRandom()
     compute: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
-    def finish(result: Any) -> ArrayBlock:
-        """Compute features from tracked pitch. The main thread draws the noise, in the order of utterances."""
+    def compute_features(result: Any) -> ArrayBlock:
+        """Compute features from pitch that a thread has tracked. The main thread draws the noise in a fixed order."""
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.from_arrays(
@@ -55,4 +55,4 @@ def main(options: Options, source: str, target: str) -> int:
         computed = tables.map_in_threads(
             partial(compute, options=options), read_audio(tables.compute_ahead(blocks), options)
         )
-        return write_pitch(map(finish, computed), writer).status
+        return write_pitch(map(compute_features, computed), writer).status

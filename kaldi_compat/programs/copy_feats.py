@@ -75,7 +75,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress matrices, except matrices with NaN or infinities, which compression cannot represent."""
+    """Compress the matrices of a block with ``method``, except those that :func:`compress_matrix` cannot compress."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:
@@ -93,6 +93,6 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
 
 
 def unwrap_matrix(value: Any) -> Matrix:
-    """Return the matrix of an object that was read, without the header of an HTK file."""
+    """Return ``value``, or the matrix in it if it comes from an HTK file and has a header."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

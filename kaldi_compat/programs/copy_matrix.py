@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, stack_rows
+from kaldi_compat.cli.loop import convert_table_or_file, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
@@ -48,7 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
         return block.with_rows(change_elements(stack_rows(block), options)) if changes else block
 
     with np.errstate(all="ignore"):  # As in Kaldi, infinities and NaN are valid results.
-        counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)
+        counts = convert_table_or_file(copy, "matrix", source, target, binary=options.binary, output_first=True)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)
     else:

@@ -26,13 +26,13 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
-    frames = InterpolationCounts()
+    totals = InterpolationCounts()
     random = KaldiRandom()
 
     def interpolate(_: str, track: Matrix) -> Matrix:
         if options.linear_interpolation:
             return interpolate_linearly(track)
-        return interpolate_smoothly(track, options, random, frames)
+        return interpolate_smoothly(track, options, random, totals)
 
     def interpolate_block(block: ArrayBlock) -> Block:
         tracks = stack_rows(block)
@@ -40,14 +40,14 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
-        return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, frames))
+        return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, totals))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
-    if frames.frames:
-        gaps, changed = 100 * frames.gaps / frames.frames, 100 * frames.changed / frames.frames
+    if totals.frames:
+        gaps, changed = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
-            frames.frames,
+            totals.frames,
             gaps,
             changed,
         )

@@ -20,7 +20,7 @@ e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec
 def main(options: NoOptions, source: str, target: str) -> int:
     rows = 0
 
-    def add(block: ArrayBlock) -> ArrayBlock:
+    def sum_rows(block: ArrayBlock) -> ArrayBlock:
         nonlocal rows
         matrices = stack_rows(block)
         # compute_statistics() adds up the rows in double precision, as Kaldi does here.
@@ -28,6 +28,6 @@ def main(options: NoOptions, source: str, target: str) -> int:
         rows += len(matrices)
         return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))
 
-    counts = convert_table(add, "matrix", source, target, kind_out="vector")
+    counts = convert_table(sum_rows, "matrix", source, target, kind_out="vector")
     logger.info("Summed rows %d matrices, %d rows in total.", counts.done, rows)
     return counts.status

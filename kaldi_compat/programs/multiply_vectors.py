@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_columns
+from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_arrays
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.declaration import option
 
@@ -55,4 +55,4 @@ def multiply_vectors(
         Skip: the lengths differ by more than the tolerance, or a vector is empty.
     """
     lengths = find_common_lengths(factors, tolerance, keys)
-    return reduce(np.multiply, [join_columns(vectors, lengths) for vectors in factors]), np.array(lengths)
+    return reduce(np.multiply, [join_arrays(vectors, lengths) for vectors in factors]), np.array(lengths)

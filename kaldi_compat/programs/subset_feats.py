@@ -63,7 +63,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
-    """Yield the first ``count`` entries of a table."""
+    """Yield blocks of the first ``count`` entries of a table."""
     for block in blocks:
         yield block.select(np.arange(len(block)) < count)
         count -= len(block)

@@ -38,22 +38,22 @@ class Options(BaseOptions):
 class LogDeterminants:
     """Averages the log determinants of transforms over frames. The average shows whether MLLT converges."""
 
-    frames: int = 0
-    total: float = 0.0
-    is_pseudo: bool | None = None
-    last: tuple[Matrix, float] | None = None
+    frames: int = 0  # Number of frames of the transforms added so far.
+    total: float = 0.0  # Sum of the log determinants over these frames.
+    is_pseudo: bool | None = None  # True if the first transform reduces the dimension.
+    last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
-    def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Add a transform of ``frames`` frames of ``dim`` dimensions.
+    def add_transform(self, transform: Matrix, dim: int, frames: int) -> None:
+        """Add the log determinant of a transform that is applied to ``frames`` frames of ``dim`` dimensions.
 
-        A transform to more dimensions is not counted, nor a singular transform, about which a warning is logged.
+        Transforms to more dimensions are not counted. Singular transforms are not counted either, but logged.
         """
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
         if self.last is None or self.last[0] is not transform:  # A global transform is one object in all calls.
-            self.last = transform, log_determinant(transform[:, :dim])
+            self.last = transform, compute_log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
             self.frames += frames
@@ -61,14 +61,14 @@ class LogDeterminants:
         else:
             logger.warning("Matrix has bad logdet %g", logdet)
 
-    def report(self) -> None:
+    def log_average(self) -> None:
         """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
             kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
             logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
 
 
-def log_determinant(linear: Matrix) -> float:
+def compute_log_determinant(linear: Matrix) -> float:
     """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
     with np.errstate(invalid="ignore"):
         return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])
@@ -77,8 +77,8 @@ def log_determinant(linear: Matrix) -> float:
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
     """Return the warning for a transform that does not fit features of dimension ``dim``."""
     rows, columns = transform.shape
-    place = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
-    return place + FORGOTTEN if columns == dim + 2 else place
+    warning = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
+    return warning + FORGOTTEN if columns == dim + 2 else warning
 
 
 @program("transform-feats", USAGE, Options)
@@ -102,14 +102,14 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             if len({len(matrix) for matrix in matrices}) > 1:
                 raise Skip
             for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
-                logdets.add(matrix, dim, frames)
+                logdets.add_transform(matrix, dim, frames)
             if table is None:
                 return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
             pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
         counts = map_table(blocks, writer, transform)
-    logdets.report()
+    logdets.log_average()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -118,12 +118,12 @@ def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | 
     """Apply a linear or affine transform to each row of features.
 
     Args:
-        feats: (rows, dim): features of one or several utterances.
-        matrix: (out, dim), or (out, dim + 1) if its last column is an offset.
-        bounds: (utterances + 1,): first row of each utterance, followed by the number of rows; None for one utterance.
+        feats: features of one or several utterances, (rows, dim).
+        matrix: transform (out, dim), or (out, dim + 1) if its last column is an offset.
+        bounds: first row of each utterance and the number of rows, (utterances + 1,); None for one utterance.
 
     Returns:
-        (rows, out).
+        Transformed features (rows, out).
     """
     dim = feats.shape[1]
     linear = multiply_by_transpose(feats, matrix[:, :dim], bounds)

@@ -52,11 +52,11 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
     Raises:
         Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
-    aligned = []
+    frame_weights = []
     for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
         if abs(len(vector) - frames) > tolerance:
             raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {frames}")
-        aligned.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
-    per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
-    product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
-    return replace_posteriors(block, select_entries(product, per_entry != 0))
+        frame_weights.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
+    entry_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
+    product = block.posteriors._replace(weights=block.posteriors.weights * entry_weights)
+    return replace_posteriors(block, select_entries(product, entry_weights != 0))

@@ -18,7 +18,7 @@ from kaldi_compat.frontends.audio import (
     prepare_audio,
     scale_to_unit,
 )
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, explain_missing_stream, load_preset
+from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, make_missing_stream_error
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -219,7 +219,7 @@ class FrontendStream(StreamCall):
 
     def __init__(self, frontend: Frontend, slots: int = 1) -> None:
         if frontend.preset.why_no_stream:
-            raise explain_missing_stream(frontend.preset)
+            raise make_missing_stream_error(frontend.preset)
         self.frontend, self.slots = frontend, slots
         modules: Any = [frontend.feature, *frontend.steps]
         self._chain = StreamChain(*(module.stream(slots) for module in modules))
