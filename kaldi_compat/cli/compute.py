@@ -197,7 +197,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return a block with the channel of each utterance that the options select.
+        """Return a block with one channel of each utterance: the channel that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.

@@ -178,17 +178,17 @@ def _print_advice(path: str) -> None:
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield a label for messages, samples, features, and the sampling rate in Hz or None, for each pair in a file."""
     try:
-        stored = load_npz(path)
+        arrays = load_npz(path)
     except ArkError as error:
         raise FeatureError(str(error)) from None
-    prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
+    prefixes = [key.removesuffix("samples") for key in arrays if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
     for prefix in prefixes:
-        if f"{prefix}features" not in stored:
+        if f"{prefix}features" not in arrays:
             raise FeatureError(f"{path} has no array '{prefix}features': store the features of '{prefix}samples' in it")
-        rate = stored.get(f"{prefix}sampling_rate")
-        samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
+        rate = arrays.get(f"{prefix}sampling_rate")
+        samples, features = arrays[f"{prefix}samples"], arrays[f"{prefix}features"]
         if features.dtype.kind not in "fiu":
             raise FeatureError(f"{path}: {prefix}features have the type {features.dtype}: store real numbers")
         yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else rate.tolist()

@@ -58,6 +58,8 @@ class Counts:
 def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
+    A block for which the function raises Skip or an error is split. A single entry is then skipped with a warning.
+
     Raises:
         KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
             Earlier results have been yielded.
@@ -175,7 +177,7 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
 
     Args:
         blocks: blocks of the table.
-        writer: receives the results.
+        writer: destination of the results.
         function: function from a block to a block.
         progress: True to log the number of results (see :func:`log_progress`).
     """

@@ -22,14 +22,9 @@ Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.
 
 
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
-    """Combine the entries of tables under the keys of the first table, and return the exit status.
+    """Combine the entries of tables under the keys of the first table ``source``, and return the exit status.
 
-    Args:
-        kind: kind of the objects.
-        source: rspecifier of the first table.
-        others: rspecifiers of the other tables.
-        target: wspecifier of the results.
-        combine: function that combines the objects of a block of entries, see :data:`Combine`.
+    ``combine`` combines the objects of a block of entries (see :data:`Combine`), which have the kind ``kind``.
     """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
@@ -55,7 +50,7 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
         sources: names of the files.
         target: name of the output.
         combine: function that combines the objects as if they were one entry of tables, see :data:`Combine`.
-        binary: write in binary format.
+        binary: True to write in binary format.
         what: name of the result in the log.
     """
     arrays = [io_ark.load(name, kind=kind) for name in sources]

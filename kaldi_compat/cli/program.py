@@ -280,6 +280,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    # Without a new descriptor, the interpreter would fail to write its buffer at exit, and print an error.
+    """Redirect standard output to /dev/null, because the interpreter would fail to write its buffer at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

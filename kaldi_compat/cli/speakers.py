@@ -101,8 +101,8 @@ class Trials:
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
-                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
-                    pairs = [split_words(line) for line in part]
+                    group = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
+                    pairs = [split_words(line) for line in group]
                     end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
                     scored_pairs, scores, error = self._score_pairs(pairs[:end])
                     rows = zip(scored_pairs, format_row(scores).split(), strict=True)
@@ -120,7 +120,7 @@ class Trials:
                             advice = "add the missing key, or remove the line"
                         logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
                         expected = "expected two fields: key1 key2"
-                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {part[end]}")
+                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[end]}")
         if counts.done:
             mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
             deviation = np.sqrt(scatter - mean * mean)

@@ -208,13 +208,13 @@ class _Sums:
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
         for (system, values), matches in zip(systems, shapes_match, strict=True):
-            present = [value for value in values if value is not None]
-            self.total += len(present)
-            self.missing += len(block) - len(present)
+            terms = [value for value in values if value is not None]
+            self.total += len(terms)
+            self.missing += len(block) - len(terms)
             if not matches:
-                self._warn_of_system(keys[0], shapes[0], present, system.where)
+                self._warn_of_system(keys[0], shapes[0], terms, system.where)
             elif system.factor != 0:
-                result = add_scaled(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, present).values)
+                result = add_scaled_array(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, terms).values)
         return replace(block, values=result)
 
     def _warn_of_system(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
@@ -228,7 +228,7 @@ class _Sums:
         )  # fmt: skip
 
 
-def add_scaled(x: Floats, factor: np.float32, y: Floats) -> Floats:
+def add_scaled_array(x: Floats, factor: np.float32, y: Floats) -> Floats:
     """Return ``x + factor * y`` for arrays of the same shape. The result is rounded once, not after the product."""
     if abs(factor) == 1:
         return x + y if factor > 0 else x - y

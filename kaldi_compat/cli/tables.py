@@ -56,7 +56,7 @@ class Tables(ExitStack):
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open the table ``wspecifier`` for writing objects of type ``kind``."""
+        """Open the table ``wspecifier`` for writing objects of type ``kind``, and return its writer."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
@@ -105,8 +105,8 @@ def _read_needed_blocks(
     values: list[Any] = []
     size = 0
     try:
-        for key, read in reader.entries():
-            value = read() if is_needed(key) else None
+        for key, read_value in reader.entries():
+            value = read_value() if is_needed(key) else None
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
@@ -194,9 +194,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         keys = block.names()
         values = self.find_each(keys)
-        present = [value for value in values if value is not None]
-        if len(present) == len(values):
-            return present
+        present_values = [value for value in values if value is not None]
+        if len(present_values) == len(values):
+            return present_values
         if len(values) == 1:
             raise Skip(missing(keys[0]))
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
@@ -245,8 +245,8 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             return
         for key in keys:
             try:
-                present = key in self
-                self._found[key] = self[key] if present else None
+                is_present = key in self
+                self._found[key] = self[key] if is_present else None
             except ArkError as error:
                 self._failed = key, error
                 raise

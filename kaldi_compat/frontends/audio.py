@@ -56,7 +56,7 @@ def prepare_audio(
         Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, if any.
 
     Raises:
-        AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
+        AudioError: the audio is empty, has NaN, a wrong shape or type, or lengths that do not match.
     """
     if lengths is not None:
         check_lengths_are_no_rate(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")

@@ -28,9 +28,9 @@ class PresetFrontend(Generic[A]):
 
     Attributes:
         preset: the preset that the front end computes.
-        resample: True to resample audio of another sampling rate, False to refuse such audio.
-        feature: computes the features of the preset, such as log-mel energies, from audio.
-        steps: process the features, one after another.
+        resample: True to resample audio of other sampling rates, False to refuse such audio.
+        feature: object that computes the features of the preset, such as log-mel energies, from audio.
+        steps: objects that process the features, one after another.
     """
 
     preset: Preset
@@ -100,15 +100,15 @@ class PresetFrontend(Generic[A]):
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
-        longest = max(map(len, parts), default=0)
-        padded = [xp.concatenate((part, full((longest - len(part), self.dim), 0.0, part))) for part in parts]
-        stacked = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
+        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        longest = max(map(len, inputs), default=0)
+        padded = [xp.concatenate((frames, full((longest - len(frames), self.dim), 0.0, frames))) for frames in inputs]
+        stacked = xp.stack(padded) if inputs else full((0, 0, self.dim), 0.0, audio)
         features = stacked.reshape(*audio.shape[:-1], longest, self.dim)
         return (
             features
             if ends is None
-            else (features, convert_like([len(part) for part in parts], ends).reshape(ends.shape))
+            else (features, convert_like([len(frames) for frames in inputs], ends).reshape(ends.shape))
         )
 
     def _compute_row(self, audio: Any) -> Any:
@@ -171,7 +171,7 @@ def make_missing_stream_error(preset: Preset) -> OptionError:
     return OptionError(f"the preset {preset.name!r} cannot be computed in chunks, {reason}")
 
 
-def check_graph(preset: Preset) -> None:
+def check_export(preset: Preset) -> None:
     """Raise an OptionError for a preset that cannot be exported or scripted."""
     if preset.why_no_graph:
         reason = f"because {preset.why_no_graph}: run the front end in PyTorch or NumPy"

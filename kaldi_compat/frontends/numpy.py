@@ -52,7 +52,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         statistics: statistics that normalize the features: the path of the file that the model ships, or numbers (see
             :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>`). If the preset needs statistics and
             this is None, features are not normalized, and a warning says so.
-        resample: True to resample audio of another sampling rate, False to refuse such audio.
+        resample: True to resample audio of other sampling rates, False to refuse such audio.
         dither: standard deviation of the noise that is added to the samples. If None, the value of the preset is used.
 
     Raises:
@@ -113,7 +113,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``. The samples after a row's length are ignored.
-                sampling_rate: sampling rate of the audio in Hz; None for the model's rate. Audio of another rate is
+                sampling_rate: sampling rate of the audio in Hz; None for the model's rate. Audio of other rates is
                     resampled.
 
             Returns:
@@ -121,8 +121,8 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 frames of each row, ``(B,)``. For a list, a list of inputs.
 
             Raises:
-                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another
-                    rate; or the lengths do not match the audio.
+                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) a rate
+                    other than the preset's; or the lengths do not match the audio.
                 OptionError: ``sampling_rate`` is not a positive whole number.
             """
             rate = self.preset.sampling_rate
@@ -244,7 +244,7 @@ class FrontendStream:
             Completed frames ``(frames, dim)``, float32. The number of frames may be 0.
 
         Raises:
-            AudioError: the chunk has another shape or type, or NaN, or ``lengths`` is not None.
+            AudioError: the chunk is not an array (T,), has an unsupported type or NaN, or ``lengths`` is not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)

@@ -160,8 +160,8 @@ class Preset:
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
-        known = find_nearest_name(name, list_presets())
-        hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(list_presets())}"
+        nearest = find_nearest_name(name, list_presets())
+        hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(list_presets())}"
         raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
 
     @classmethod
@@ -210,8 +210,8 @@ class Preset:
             raise OptionError("a preset must be a JSON object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
-                known = find_nearest_name(str(key), KEYS)
-                hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(KEYS)}"
+                nearest = find_nearest_name(str(key), KEYS)
+                hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(KEYS)}"
                 raise OptionError(f"there is no entry {key!r}: {hint}")
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")

@@ -87,7 +87,7 @@ class Statistics:
                 ``mean`` and ``std``.
 
         Raises:
-            FeatureError: the file cannot be read or has another format.
+            FeatureError: the file cannot be read, or does not have one of these formats.
 
         >>> import os, tempfile
         >>> from kaldi_compat.frontends.statistics import Statistics

@@ -101,8 +101,8 @@ def make_step(description: Any) -> Step:
     ((name, values),) = description.items()
     kind = STEPS.get(name)
     if kind is None:
-        known = find_nearest_name(str(name), STEPS)
-        hint = f"did you mean {known}?" if known else f"choose from {', '.join(STEPS)}"
+        nearest = find_nearest_name(str(name), STEPS)
+        hint = f"did you mean {nearest}?" if nearest else f"choose from {', '.join(STEPS)}"
         raise OptionError(f"there is no step {name!r}: {hint}")
     if not isinstance(values, Mapping):
         raise OptionError(f"the options of the step {name} must be names with values, not {values!r}")

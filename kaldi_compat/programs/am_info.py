@@ -24,7 +24,7 @@ def main(options: NoOptions, source: str) -> int:
 
 
 def format_properties(source: str) -> str:
-    """Read the transition model in a file, and format its properties in a line each."""
+    """Read the transition model in a file, and format its properties, one in each line."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),

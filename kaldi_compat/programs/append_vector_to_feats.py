@@ -44,10 +44,7 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
 def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EMPTY_ENTRY) -> ArrayBlock:
     """Append the vector of each utterance to all frames of the utterance.
 
-    Args:
-        block: the features of the utterances.
-        vectors: the vector of each utterance.
-        refusal: warning about an empty matrix, with ``{}`` in place of the key.
+    ``refusal`` is the warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:
         Skip: a matrix is empty, or the vectors of several utterances differ in length.

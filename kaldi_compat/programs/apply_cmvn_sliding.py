@@ -66,12 +66,12 @@ def warn_of_floored_variances(variance: DoubleMatrix, size: Indices, max_warning
     """
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
-    shown = frames if max_warnings < 0 else frames[:max_warnings]
-    for frame in shown:
+    reported = frames if max_warnings < 0 else frames[:max_warnings]
+    for frame in reported:
         logger.warning(
             "Flooring when normalizing variance, floored %d elements; num-frames was %d", floored[frame], size[frame]
         )
-    if len(shown) < len(frames):
+    if len(reported) < len(frames):
         logger.warning(
             "Suppressing the remaining variance flooring warnings. "
             "Run program with --max-warnings=-1 to see all warnings."

@@ -30,6 +30,7 @@ class Options(BaseOptions):
 
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
+    """Compare two tables. The exit status is 0 if their average similarity reaches the threshold, otherwise 1."""
     counts = Counts()
     with Tables() as tables:
         blocks, other = tables.read("matrix", first), tables.open_lookup("matrix", second)
@@ -80,7 +81,9 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of each column in ``block``, a block of the first table, and in the second table.
+    """Compute the inner products of the columns of each utterance's features in two tables.
+
+    ``block`` has the features of the first table, and ``table`` is the second table.
 
     Returns:
         A matrix (3, dim) for each utterance: products of the first features with themselves, of the second features

@@ -36,6 +36,7 @@ class Options(ProcessPitchOptions, PitchOptions):
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Track the pitch and compute features in threads and blocks, and return the exit status."""
     random = KaldiRandom()
     compute: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 

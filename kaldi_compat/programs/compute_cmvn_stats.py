@@ -40,6 +40,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write statistics of speakers, of utterances, or of all utterances together, and return the exit status."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
@@ -139,18 +140,10 @@ def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None)
 def write_speaker_sums(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> Counts:
-    """Write the CMVN statistics of each speaker.
+    """Write the CMVN statistics of each speaker, and return the numbers of used and skipped utterances.
 
-    Args:
-        tables: opens the tables.
-        spk2utt: rspecifier of the utterances of each speaker.
-        source: rspecifier of the features.
-        target: wspecifier of the statistics.
-        weights: table of the weights of each utterance's frames; None for no weights.
-        check: reports statistics that are not finite.
-
-    Returns:
-        The numbers of used and skipped utterances.
+    The table ``spk2utt`` has the utterances of each speaker, and the table ``source`` has their features. For
+    ``weights`` and ``check``, see :func:`compute_utterance_statistics`.
     """
     counts = Counts()
     writer = tables.write("double-matrix", target)
@@ -174,9 +167,9 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
     """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The features are then looked up one by one, which raises the error again.
-            present = [value for value in table.find_each(keys) if value is not None]
-            if len(present) == len(keys):
-                yield ArrayBlock.from_arrays(keys, present)
+            present_feats = [value for value in table.find_each(keys) if value is not None]
+            if len(present_feats) == len(keys):
+                yield ArrayBlock.from_arrays(keys, present_feats)
                 return
     for key in keys:
         (value,) = table.find_each([key])

@@ -60,7 +60,7 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in the order of the calls' names. Utterances of a call without two sides are alone.
+    """Group utterances by call, in the order of the calls' names. Utterances of other calls form groups of one.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -94,7 +94,7 @@ class CallBlock:
     size: int = 0  # Size of the features in bytes.
 
     def can_add(self, feats: list[Matrix]) -> bool:
-        """Return True if the block is empty, or if it has room for ``feats`` and the same dimension."""
+        """Return True if the block is empty, or if it has room and the dimension of all matrices in ``feats``."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}

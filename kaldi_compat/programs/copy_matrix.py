@@ -65,14 +65,14 @@ def change_elements(matrix: Matrix, options: Options) -> Matrix:
     if options.apply_exp:
         matrix = expf(matrix)
     if options.apply_softmax_per_row:
-        matrix = softmax(matrix)
+        matrix = apply_softmax(matrix)
     if options.apply_power != 1.0:
         # np.power takes the square root for an exponent of 0.5, which differs from C's pow() for -0 and -infinity.
         matrix = np.float_power(matrix, as_float32(options.apply_power)).astype(np.float32)
     return matrix
 
 
-def softmax(matrix: Matrix) -> Matrix:
+def apply_softmax(matrix: Matrix) -> Matrix:
     """Compute the softmax of each row, with sums in Kaldi's order."""
     if matrix.size == 0:
         return matrix

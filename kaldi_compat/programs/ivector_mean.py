@@ -81,6 +81,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
         def average_block(block: Block) -> Block:
+            """Average the vectors of each speaker in a block, and add the means to the sums that are logged."""
             nonlocal squares, total
             result = block.map(average)
             means = [mean for _, mean in result.entries()]

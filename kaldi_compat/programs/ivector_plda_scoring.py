@@ -41,6 +41,7 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
+    """Score the trials: pairs of a key of the table ``train`` and a key of the table ``test``. Return the status."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
@@ -63,6 +64,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         utterances.log_mean_scale()
 
     def score_pairs(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
+        """Score pairs (vector, number of utterances) of speakers and of test utterances, (trials,)."""
         enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
         return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
 

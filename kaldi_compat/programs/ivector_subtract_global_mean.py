@@ -35,14 +35,14 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         if global_mean is None:
-            stored = list(blocks)
-            total, count = sum_vectors(stored)
+            stored_blocks = list(blocks)
+            total, count = sum_vectors(stored_blocks)
             logger.info("Read %d iVectors.", count)
             if count:
                 logger.info("Norm of iVector mean was %g", np.linalg.norm(total) / count)
             shift = float(np.float32(-1.0 / max(count, 1))) * total
             counts = map_table(
-                stored, writer, lambda block: shift_vectors(block, shift) if options.subtract_mean else block
+                stored_blocks, writer, lambda block: shift_vectors(block, shift) if options.subtract_mean else block
             )
         else:
             counts = map_table(blocks, writer, lambda block: shift_vectors(block, -global_mean))

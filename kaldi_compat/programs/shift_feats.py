@@ -41,7 +41,7 @@ def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
 
     Args:
         block: features of the utterances.
-        shift: number of frames.
+        shift: number of frames by which the features move towards the end.
         refusal: warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:

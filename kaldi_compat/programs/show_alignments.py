@@ -30,11 +30,11 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     names = {phone: split_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
 
-        def show(block: ArrayBlock) -> ArrayBlock:
+        def write_alignments(block: ArrayBlock) -> ArrayBlock:
             output.write("".join(format_alignments(block, transitions, names)).encode("latin-1"))
             return block
 
-        visit_blocks(show, tables.read("int-vector", source))
+        visit_blocks(write_alignments, tables.read("int-vector", source))
     return 0
 
 

@@ -68,5 +68,5 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
         return np.repeat(np.arange(lengths.sum()), -n), lengths * -n
     counts = np.maximum(-(-(lengths - offset) // n), 0)
     # The first chosen row is row `offset` of its utterance, and further rows are `n` apart.
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + within * n, counts
+    chosen_index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + chosen_index * n, counts

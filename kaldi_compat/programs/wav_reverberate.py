@@ -39,6 +39,7 @@ class Options(ReverberationOptions):
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write the input with reverberation and noises, with one or several channels, and return the exit status 0."""
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)

@@ -42,7 +42,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the posteriors of each frame by the weight of the frame. Remove them if the weight is 0 or missing.
+    """Multiply the posteriors of each frame by the weight of the frame. Remove entries whose weight is 0 or missing.
 
     Args:
         block: posteriors of the utterances.

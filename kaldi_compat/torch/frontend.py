@@ -18,7 +18,7 @@ from kaldi_compat.frontends.audio import (
     prepare_audio,
     scale_to_unit,
 )
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, make_missing_stream_error
+from kaldi_compat.frontends.base import PresetFrontend, check_export, load_preset, make_missing_stream_error
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -105,7 +105,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
-        check_graph(self.preset)
+        check_export(self.preset)
         return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:
