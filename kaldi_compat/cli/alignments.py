@@ -74,7 +74,7 @@ def select_entries(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorA
     return PosteriorArrays(counts, posteriors.integers[is_selected], posteriors.weights[is_selected])
 
 
-def select_first_entries(n: int, posteriors: PosteriorArrays) -> PosteriorArrays:
+def limit_entries(n: int, posteriors: PosteriorArrays) -> PosteriorArrays:
     """Return posteriors with at most the first ``n`` entries of each frame."""
     starts = np.cumsum(posteriors.counts) - posteriors.counts
     return select_entries(posteriors, np.arange(len(posteriors.integers)) - np.repeat(starts, posteriors.counts) < n)

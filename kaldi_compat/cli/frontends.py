@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Make the parser of the arguments of ``kaldi-compat frontend``."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
@@ -170,7 +170,7 @@ def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
 
 
 def _print_advice(path: str) -> None:
-    """Print the command that finds the settings of the features in a NumPy file."""
+    """Print the command that finds the settings of the features in the NumPy file ``path``."""
     file = shlex.quote(path) if "features" in load_npz(path) else "FEATURES.npy"
     print(f"To find the settings of your features, run: kaldi-compat explain {file} AUDIO.wav")
 

@@ -66,7 +66,7 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
 
 def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
     """Make the exception for a segment that cannot be cut. The checks are in Kaldi's order."""
-    channels, num_samples = recording.samples.shape
+    num_channels, num_samples = recording.samples.shape
     duration = compute_duration(num_samples, recording.sample_frequency)
     if segment.start > duration:
         return Skip(
@@ -80,8 +80,8 @@ def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, li
     if end - segment.start < as_float32(options.min_segment_length):
         return Skip(f"Segment {segment.key} too short, skipping it.")
     if segment.channel is not None:
-        return Skip(f"Invalid channel {segment.channel} >= {channels}. Skipping segment {segment.key}")
+        return Skip(f"Invalid channel {segment.channel} >= {num_channels}. Skipping segment {segment.key}")
     return AudioError(
-        f"recording {segment.recording} has multiple channels ({channels}): you must specify the channel of segment "
-        f"{segment.key} in the segments file (fifth field)"
+        f"recording {segment.recording} has multiple channels ({num_channels}): you must specify the channel of "
+        f"segment {segment.key} in the segments file (fifth field)"
     )

@@ -84,7 +84,9 @@ class Trials:
     score: Callable[[list[Any], list[Any]], Vector]
 
     def write_scores(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial with a score, log the mean score, and count the trials with and without a score.
+        """Write a line for each trial with a score, and count the trials with and without a score.
+
+        The mean and the standard deviation of the scores are logged.
 
         Args:
             source: file of the trials, with two keys in each line.
@@ -103,27 +105,27 @@ class Trials:
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
                     group = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
                     pairs = [split_words(line) for line in group]
-                    end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
-                    scored_pairs, scores, error = self._score_pairs(pairs[:end])
-                    rows = zip(scored_pairs, format_row(scores).split(), strict=True)
-                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in rows)
+                    bad_line = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
+                    scored_pairs, scores, error = self._score_pairs(pairs[:bad_line])
+                    score_rows = zip(scored_pairs, format_row(scores).split(), strict=True)
+                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in score_rows)
                     output.write(text.encode(errors="surrogateescape"))
                     total = sum(scores, total)
                     squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
                     if error is not None:
                         raise error
                     counts.done += len(scores)
-                    counts.failed += end - len(scores)
-                    if end < len(pairs):
+                    counts.failed += bad_line - len(scores)
+                    if bad_line < len(pairs):
                         advice = "remove other columns, for example with awk '{print $1, $2}'"
-                        if len(pairs[end]) < 2:
+                        if len(pairs[bad_line]) < 2:
                             advice = "add the missing key, or remove the line"
                         logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
                         expected = "expected two fields: key1 key2"
-                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[end]}")
+                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[bad_line]}")
         if counts.done:
-            mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
-            deviation = np.sqrt(scatter - mean * mean)
+            mean, mean_square = np.float32(total / counts.done), np.float32(squares / counts.done)
+            deviation = np.sqrt(mean_square - mean * mean)
             logger.info(
                 "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)
             )

@@ -46,7 +46,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)
         return counts.status
-    skipped = parse_dims(options.skip_dims, "--skip-dims")
+    skipped_dims = parse_dims(options.skip_dims, "--skip-dims")
     check = FiniteCheck()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
@@ -63,11 +63,11 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
-            replaced = replace_statistics(np.stack(statistics), skipped)
-            used = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
-            if not np.isfinite(used.sum()):
+            replaced = replace_statistics(np.stack(statistics), skipped_dims)
+            used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
+            if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.names()
-                check.check(GIVEN_STATISTICS, zip(names, used, strict=True))
+                check.check(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
             return normalize_block(block, replaced, options)
 
         counts = map_table(blocks, writer, normalize)

@@ -96,11 +96,12 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
-        (frames, dim), (other_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
+        (num_frames, dim), (other_num_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
         if dim != other_dim:
             raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
         raise FeatureError(
-            f"{frames} frames in the first table, but {other_frames} in the second: compare features of equal lengths"
+            f"{num_frames} frames in the first table, but {other_num_frames} in the second: compare features of "
+            "equal lengths"
         )
     feats = stack_rows(block)
     if feats.size == 0:

@@ -34,22 +34,22 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
-    frames_in = frames_out = 0
+    num_frames_in = num_frames_out = 0
 
     def subsample(block: ArrayBlock) -> ArrayBlock:
-        nonlocal frames_in, frames_out
+        nonlocal num_frames_in, num_frames_out
         feats = stack_rows(block)
         chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
-            frames_in += require_one_entry(block, len(feats))
+            num_frames_in += require_one_entry(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
-        frames_in += len(feats)
-        frames_out += len(chosen)
+        num_frames_in += len(feats)
+        num_frames_out += len(chosen)
         return block.with_rows(feats[chosen], counts)
 
     counts = convert_table(subsample, "matrix", source, target)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
-    logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
+    logger.info("Processed %d input frames and %d output frames.", num_frames_in, num_frames_out)
     return counts.status
 
 

@@ -38,13 +38,13 @@ class Options(BaseOptions):
 class LogDeterminants:
     """Averages the log determinants of transforms over frames. The average shows whether MLLT converges."""
 
-    frames: int = 0  # Number of frames of the transforms added so far.
+    num_frames: int = 0  # Number of frames of the transforms added so far.
     total: float = 0.0  # Sum of the log determinants over these frames.
     is_pseudo: bool | None = None  # True if the first transform reduces the dimension.
     last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
-    def add_transform(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Add the log determinant of a transform that is applied to ``frames`` frames of ``dim`` dimensions.
+    def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
+        """Add the log determinant of a transform that is applied to ``num_frames`` frames of ``dim`` dimensions.
 
         Transforms to more dimensions are not counted. Singular transforms are not counted either, but logged.
         """
@@ -56,16 +56,17 @@ class LogDeterminants:
             self.last = transform, compute_log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
-            self.frames += frames
-            self.total += frames * logdet
+            self.num_frames += num_frames
+            self.total += num_frames * logdet
         else:
             logger.warning("Matrix has bad logdet %g", logdet)
 
     def log_average(self) -> None:
         """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
-            kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
-            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
+            kind = "[pseudo-]" if self.is_pseudo else ""
+            average = self.total / self.num_frames if self.num_frames else -np.nan
+            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.num_frames)
 
 
 def compute_log_determinant(linear: Matrix) -> float:
@@ -101,8 +102,8 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
                 raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
                 raise Skip
-            for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
-                logdets.add_transform(matrix, dim, frames)
+            for matrix, num_frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
+                logdets.add_transform(matrix, dim, num_frames)
             if table is None:
                 return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
             pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)

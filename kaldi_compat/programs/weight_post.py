@@ -53,10 +53,10 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
     frame_weights = []
-    for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
-        if abs(len(vector) - frames) > tolerance:
-            raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {frames}")
-        frame_weights.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
+    for key, num_frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
+        if abs(len(vector) - num_frames) > tolerance:
+            raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {num_frames}")
+        frame_weights.append(np.append(vector[:num_frames], np.zeros(max(num_frames - len(vector), 0), np.float32)))
     entry_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
     product = block.posteriors._replace(weights=block.posteriors.weights * entry_weights)
     return replace_posteriors(block, select_entries(product, entry_weights != 0))
