@@ -110,15 +110,15 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
         warps = tables.open_lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
         writer = tables.write("htk" if is_htk else "matrix", target)
-        durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
+        durations_writer = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
         def compute_block(block: Block) -> ArrayBlock:
             """Compute the features of a block. Write the durations of the utterances if an option asks for them."""
             features = extractor.compute_block(block, warps)
             if feature.can_be_nan:
                 warn_of_nan(features)
-            if durations is not None:
-                durations.write_block(features.with_numbers(compute_durations(block)))
+            if durations_writer is not None:
+                durations_writer.write_block(features.with_numbers(compute_durations(block)))
             return features
 
         finished = compute_results(compute_block, tables.compute_ahead(blocks), counts)

@@ -220,7 +220,7 @@ def stack_vectors(block: ArrayBlock) -> Vector:
     """
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return block.values.reshape(len(block), length)
 
 
@@ -231,7 +231,7 @@ def require_one_entry(block: Block, value: Any) -> Any:
         Skip: the block has several entries.
     """
     if len(block) > 1:
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return value
 
 

@@ -122,6 +122,6 @@ def paste_columns(
             have different numbers of columns.
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     lengths = find_common_lengths(parts, tolerance, keys)
     return np.concatenate([join_arrays(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

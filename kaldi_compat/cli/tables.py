@@ -210,7 +210,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         if self.allows_one_lookup:
             if len(keys) > 1:
-                raise Skip
+                raise Skip  # Asks the caller to look up one key at a time.
             return [self.get(key) for key in keys]
         try:
             return [self._found[key] for key in keys]

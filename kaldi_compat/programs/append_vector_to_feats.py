@@ -53,5 +53,5 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EM
     if feats.size == 0:
         raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))

@@ -62,7 +62,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         def normalize(block: ArrayBlock) -> ArrayBlock:
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
-                raise Skip
+                raise Skip  # Asks the caller to split the block.
             replaced = replace_statistics(np.stack(statistics), skipped_dims)
             used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used_sums.sum()):

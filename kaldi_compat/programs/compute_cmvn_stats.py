@@ -125,7 +125,7 @@ class Sum:
                 f"the features have dimension {dim}, but earlier features have {self.statistics.shape[1] - 1}: use "
                 "features of one dimension"
             )
-        bounds = np.array([0, len(feats)])
+        bounds = np.array([0, len(feats)])  # All utterances of the block count as one.
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         if not np.isfinite(self.statistics.sum()):
             self._check.check(NEW_STATISTICS, iterate_statistics(block, feats, weights))

@@ -65,7 +65,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
-        counter = tables.write("int", counts_target) if counts_target else None
+        counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
             nonlocal dim, done, failed
@@ -76,8 +76,8 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
                 raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
-            if counter is not None:
-                counter[speaker] = len(vectors)
+            if counts_writer is not None:
+                counts_writer[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
         def average_block(block: Block) -> Block:

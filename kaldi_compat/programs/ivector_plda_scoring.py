@@ -64,7 +64,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         utterances.log_mean_scale()
 
     def score_pairs(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
-        """Score pairs (vector, number of utterances) of speakers and of test utterances, (trials,)."""
+        """Return the scores, (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
         enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
         return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
 

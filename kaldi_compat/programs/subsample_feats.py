@@ -39,13 +39,13 @@ def main(options: Options, source: str, target: str) -> int:
     def subsample(block: ArrayBlock) -> ArrayBlock:
         nonlocal num_frames_in, num_frames_out
         feats = stack_rows(block)
-        chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
+        chosen_rows, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
             num_frames_in += require_one_entry(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
         num_frames_in += len(feats)
-        num_frames_out += len(chosen)
-        return block.with_rows(feats[chosen], counts)
+        num_frames_out += len(chosen_rows)
+        return block.with_rows(feats[chosen_rows], counts)
 
     counts = convert_table(subsample, "matrix", source, target)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)

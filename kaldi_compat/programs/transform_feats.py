@@ -101,7 +101,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
-                raise Skip
+                raise Skip  # Asks the caller to split the block.
             for matrix, num_frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add_transform(matrix, dim, num_frames)
             if table is None:
