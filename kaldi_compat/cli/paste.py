@@ -65,7 +65,7 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
 
 
 def log_status(counts: Counts) -> int:
-    """Log the number of utterances with and without a result as Kaldi does, and return the exit status."""
+    """Log the numbers of utterances with and without a result. Return the exit status: 0 with a result, else 255."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 

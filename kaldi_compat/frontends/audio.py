@@ -171,7 +171,7 @@ def warn_of_channels(samples: Array) -> None:
 
 
 def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -> int:
-    """Return the sampling rate of audio in Hz, as an integer.
+    """Check the sampling rate of audio in Hz, and return it as an integer.
 
     Raises:
         AudioError: the rate differs from the preset's and ``resample`` is False.

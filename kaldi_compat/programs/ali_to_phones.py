@@ -60,8 +60,8 @@ def main(options: Options, model: str, source: str, target: str) -> int:
 def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
     """Convert the transition-ids of alignments to phones.
 
-    The form of the result is "phones" for one number per phone, "frames" for the phone of each frame, or "lengths" for
-    pairs of a phone and its number of frames.
+    ``form`` is "phones" for one number per phone, "frames" for the phone of each frame, or "lengths" for pairs of a
+    phone and its number of frames.
     """
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":
