@@ -45,13 +45,8 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
     """Combine the objects of single files, and return the exit status: 1 if they cannot be combined, otherwise 0.
 
-    Args:
-        kind: kind of the objects.
-        sources: names of the files.
-        target: name of the output.
-        combine: function that combines the objects as if they were one entry of tables, see :data:`Combine`.
-        binary: True to write in binary format.
-        what: name of the result in the log.
+    ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
+    ``what`` is the name of the result in the log.
     """
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:

@@ -60,6 +60,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
+            """Normalize a block with the statistics of its entries, and warn about statistics that are not finite."""
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip  # Asks the caller to split the block.

@@ -27,6 +27,7 @@ def main(options: Options, source: str, target: str) -> int:
     num_frames = num_voiced_frames = num_voiced = num_unvoiced = 0
 
     def detect(block: ArrayBlock) -> ArrayBlock:
+        """Decide for each frame of a block if it is voiced, and count voiced frames and utterances."""
         nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
         feats = stack_rows(block)
         if feats.size == 0:

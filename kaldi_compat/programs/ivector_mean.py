@@ -68,6 +68,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
+            """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
             nonlocal dim, done, failed
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)

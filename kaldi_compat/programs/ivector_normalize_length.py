@@ -28,6 +28,7 @@ def main(options: Options, source: str, target: str) -> int:
     ratios: list[float] = []
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
+        """Scale the vectors of a block, and log and store the ratios of their lengths to the new length."""
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)

@@ -43,10 +43,7 @@ def multiply_vectors(
 ) -> tuple[Vector, Lengths]:
     """Multiply vectors element by element, truncated to the shortest vector of an entry.
 
-    Args:
-        factors: for each table, the vector of each entry.
-        keys: keys of the entries, for messages.
-        tolerance: maximum difference between the lengths of an entry's vectors.
+    ``factors`` has the vector of each entry for each table. For ``tolerance``, see :func:`find_common_lengths`.
 
     Returns:
         The elements of all products, and the number of elements of each product, (entries,).

@@ -23,6 +23,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select(block: ArrayBlock) -> ArrayBlock:
+            """Keep the frames of a block whose activity is 1. An utterance without such frames is skipped."""
             feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")

@@ -50,6 +50,7 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         )
 
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
+            """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
             nonlocal num_frames, num_disjoint
             missing = "Second set of posteriors has nothing for key {}, producing no output."
             addends = table.find(block, missing.format)

@@ -95,6 +95,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             global_transform = io_ark.load(transform_source, kind="matrix")
 
         def transform(block: ArrayBlock) -> ArrayBlock:
+            """Transform the features of a block, and add the log determinants of the transforms."""
             feats = stack_rows(block)
             matrices = [global_transform] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
