@@ -15,10 +15,7 @@ e.g.:  am-info final.mdl
 
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print the numbers of phones, pdfs, transition-ids and transition-states, and return the exit status 0.
-
-    Only the transition model is read.
-    """
+    """Print properties of an acoustic model, of which only the transition model is read. Return the exit status 0."""
     write_text("-", format_properties(source))
     return 0
 

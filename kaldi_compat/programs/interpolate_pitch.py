@@ -39,7 +39,8 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if options.linear_interpolation or not has_pitch_or_silence(tracks):  # Not for interpolate_ragged().
+        # interpolate_ragged() does not interpolate linearly, and takes only finite tracks without negative pitches.
+        if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
         return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, totals))
 
