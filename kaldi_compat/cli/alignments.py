@@ -13,7 +13,7 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import read_lines
-from kaldi_compat.cli.orders import order_by_hash
+from kaldi_compat.cli.orders import order_keys_by_hash
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32
 from kaldi_compat.options.config import parse_real
@@ -26,19 +26,19 @@ PART_FRAMES = 1 << 13  # Largest number of frames of a part, so that the arrays 
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return a block with the same keys and frames, but other posteriors."""
+    """Return a block with the keys and the numbers of frames of ``block``, and the entries of ``posteriors``."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split several posteriors of the same frames into parts of :data:`PART_FRAMES` frames, which fit the cache."""
+    """Split posteriors of the same frames every :data:`PART_FRAMES` frames. Yield tuples of one part of each set."""
     count = len(sets[0].counts)
-    frames = np.diff([*range(0, count, PART_FRAMES), count])
-    return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
+    part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
+    return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
 
 
 def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return ``function(posteriors)``, computed in parts of frames that fit the cache of a processor."""
+    """Apply ``function``, which must treat each frame alone, to parts that fit into the cache. Return all results."""
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
@@ -48,12 +48,7 @@ def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
 
 
 def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
-    """Return a block with a vector for each entry of a block of posteriors.
-
-    Args:
-        block: posteriors, which give the keys and the numbers of frames.
-        values: one value for each frame of all entries, (frames,).
-    """
+    """Make a block with a vector for each utterance of a block of posteriors. ``values`` has a value for each frame."""
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
@@ -70,70 +65,70 @@ def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
     return sums
 
 
-def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
-    """Return posteriors with only the entries that the mask ``entries``, (entries,), selects."""
-    if entries.all():
+def select_entries(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorArrays:
+    """Return posteriors with only the entries for which the mask ``is_selected``, (entries,), is True."""
+    if is_selected.all():
         return posteriors
-    so_far = np.append(0, np.cumsum(entries))
-    counts = np.diff(so_far[np.append(0, np.cumsum(posteriors.counts))])
-    return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
+    selected_before = np.append(0, np.cumsum(is_selected))
+    counts = np.diff(selected_before[np.append(0, np.cumsum(posteriors.counts))])
+    return PosteriorArrays(counts, posteriors.integers[is_selected], posteriors.weights[is_selected])
 
 
-def select_first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
+def limit_entries(n: int, posteriors: PosteriorArrays) -> PosteriorArrays:
     """Return posteriors with at most the first ``n`` entries of each frame."""
-    starts = np.cumsum(lists.counts) - lists.counts
-    return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
+    starts = np.cumsum(posteriors.counts) - posteriors.counts
+    return select_entries(posteriors, np.arange(len(posteriors.integers)) - np.repeat(starts, posteriors.counts) < n)
 
 
 def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame, which is the order of GNU's hash table if no two keys share a bucket."""
+    """Reverse the entries of each frame. This is the order of GNU's hash table if no two integers share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
 
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Add up the weights of equal integers in a frame. Return the sums in the order of GNU's hash table."""
+    """Add up the weights of equal integers in each frame. Return each frame's sums in the order of GNU's hash table."""
     pairs = number_entry_frames(posteriors) << 32 | posteriors.integers
-    places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
-    weights = np.zeros(len(places), np.float32)
+    unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
-    in_order = np.argsort(firsts)  # Sorts by frame, then by order of insertion.
-    frames, integers = np.divmod(places[in_order], 1 << 32)
+    insertion_order = np.argsort(first_indices)  # Sorts by frame, then by order of insertion.
+    frames, integers = np.divmod(unique_pairs[insertion_order], 1 << 32)
     counts = np.bincount(frames, minlength=len(posteriors.counts))
-    order = in_order[order_by_hash(integers, frames, counts)]
-    return PosteriorArrays(counts, (places[order] % (1 << 32)).astype(np.int32), weights[order])
+    order = insertion_order[order_keys_by_hash(integers, frames, counts)]
+    return PosteriorArrays(counts, (unique_pairs[order] % (1 << 32)).astype(np.int32), weights[order])
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply weights by one factor, or by a factor for each frame, (frames,). A factor of 0 removes entries."""
-    by_entry = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
-    multiplied = posteriors._replace(weights=posteriors.weights * by_entry)
-    return select_entries(multiplied, np.broadcast_to(by_entry != 0, multiplied.weights.shape))
+    """Multiply weights by one factor, or by a factor for each frame, (frames,). A factor of 0 removes the entries."""
+    entry_factors = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
+    multiplied = posteriors._replace(weights=posteriors.weights * entry_factors)
+    return select_entries(multiplied, np.broadcast_to(entry_factors != 0, multiplied.weights.shape))
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate two sets of posteriors frame by frame. Also return a mask of the second set's entries."""
-    pairs = np.column_stack((first.counts, second.counts))
-    is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
+    """Concatenate the entries of both sets in each frame. Also return a mask (entries,) of those from ``second``."""
+    counts = np.column_stack((first.counts, second.counts))
+    is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
     for mask, entries in ((~is_second, first), (is_second, second)):
         integers[mask], weights[mask] = entries.integers, entries.weights
-    return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
+    return PosteriorArrays(counts.sum(axis=1), integers, weights), is_second
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     """Return the sum of each run of values, (runs,), added in single precision.
 
     Args:
-        values: values (entries,).
+        values: values of all runs, (entries,).
         starts: index of the first value of each run, (runs,).
         sizes: number of values of each run, at least 1, (runs,).
     """
     sums: Weights = values[starts]
-    for place in range(1, sizes.max(initial=0)):
-        longer = np.flatnonzero(sizes > place)
-        sums[longer] += values[starts[longer] + place]
+    for offset in range(1, sizes.max(initial=0)):
+        longer = np.flatnonzero(sizes > offset)
+        sums[longer] += values[starts[longer] + offset]
     return sums
 
 
@@ -150,7 +145,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
 
 
 def require_single_file(name: str) -> str:
-    """Return the name of a file that is not a table.
+    """Return ``name`` unchanged if it names a single file.
 
     Raises:
         OptionError: the name is an rspecifier of a table.
@@ -161,7 +156,7 @@ def require_single_file(name: str) -> str:
 
 
 def read_symbols(rxfilename: str) -> dict[int, str]:
-    """Read a symbol table such as phones.txt, which has a symbol and its number on each line.
+    """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
     As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have one number,
     the first symbol is used while the file numbers its symbols 0, 1, 2 and so on, and the last symbol after that.
@@ -172,7 +167,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     """
     symbols: dict[int, str] = {}
     seen: set[str] = set()
-    counted = 0
+    num_in_order = 0
     for line_number, line in enumerate(read_lines(rxfilename), 1):
         words = re.findall(r"[^ \t]+", line.split("\0", 1)[0])
         if not words:
@@ -182,9 +177,9 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
         symbol, number = words[0], int(words[1])
         if symbol in seen:
             continue
-        if number >= counted:
+        if number >= num_in_order:
             symbols[number] = symbol
-        counted += number == counted == len(seen)
+        num_in_order += number == num_in_order == len(seen)
         seen.add(symbol)
     if not symbols:
         raise OptionError(f"{rxfilename}: the symbol table is empty: name a file such as phones.txt")
@@ -192,7 +187,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map from old to new phones. Each line has the number of an old phone and the number of the new phone.
+    """Read a map from old to new phones. Each line has the number of an old phone and the number of its new phone.
 
     Raises:
         OptionError: the file has an invalid line or is empty, or a phone is 0 or occurs twice as an old phone.

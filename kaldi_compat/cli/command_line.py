@@ -67,13 +67,13 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     """
     standard_flags = get_flags(standard)
     flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags
-    named = list(takewhile(lambda argument: argument != "--", argv))
-    options_of_line = list(takewhile(lambda argument: argument.startswith("--"), named))
+    before_dashes = list(takewhile(lambda argument: argument != "--", argv))
+    options_of_line = list(takewhile(lambda argument: argument.startswith("--"), before_dashes))
     values: dict[str, Scalar] = {}
-    for name, text in (split_flag(argument) for argument in named if argument.startswith("--")):
+    for name, text in (split_flag(argument) for argument in before_dashes if argument.startswith("--")):
         if normalize(name) in ("help", "version"):
-            shown: dict[str, Any] = {normalize(name): True}
-            return CommandLine({}, standard(**shown), ())
+            only_option: dict[str, Any] = {normalize(name): True}
+            return CommandLine({}, standard(**only_option), ())
         if normalize(name) == "config":
             path = str(flags["config"].parse(text))
             values.update((normalize(flag.name), value) for flag, value in read_config(path, flags))
@@ -84,15 +84,15 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     arguments = list(argv[len(options_of_line) :])
     if "--" in arguments:
         arguments.remove("--")
-    by_field = {
+    own_values = {
         flag.field: values[name] for name, flag in flags.items() if name in values and name not in standard_flags
     }
     shared: dict[str, Any] = {flag.field: values[name] for name, flag in standard_flags.items() if name in values}
-    return CommandLine(by_field, standard(**shared), tuple(arguments))
+    return CommandLine(own_values, standard(**shared), tuple(arguments))
 
 
 def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
-    """Rewrite a command line in the style of Kaldi's shell scripts for :func:`parse`.
+    """Rewrite a command line from the style of Kaldi's shell scripts to the style that :func:`parse` takes.
 
     In that style, options may come before, after and between the arguments, a value may follow its option after a
     space, and ``--no-name`` sets a boolean to false.
@@ -122,8 +122,8 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Return an option and its value as one word, with ``=`` between them.
 
-    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An option
-    without its value raises UsageError.
+    A value in the next argument is removed from ``following``. ``--no-name`` becomes ``--name=false``. An unknown
+    option is returned unchanged, and an option without its value raises UsageError.
     """
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))
@@ -147,7 +147,7 @@ def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOp
 
 
 def format_option_list(title: str, options: type[Any]) -> str:
-    """Format options as Kaldi does, in one line per option below a title. Return "" if there are no options."""
+    """Format options as Kaldi does, in one line for each option below ``title``. Return "" if there are no options."""
     lines = [
         f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
         for flag in get_flags(options).values()
@@ -161,13 +161,13 @@ def format_version(program: str) -> str:
 
 
 def format_shell_line(words: Sequence[str]) -> str:
-    """Join words to a shell command, quoted as Kaldi quotes command lines in its logs."""
-    line = []
+    """Join words into a shell command, quoted as Kaldi quotes command lines in its logs."""
+    quoted = []
     for word in words:
         if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):
-            line.append(word)
+            quoted.append(word)
         elif "'" in word and not any(char in word for char in '"`$\\'):
-            line.append(f'"{word}"')
+            quoted.append(f'"{word}"')
         else:
-            line.append("'" + word.replace("'", "'\\''") + "'")
-    return " ".join(line)
+            quoted.append("'" + word.replace("'", "'\\''") + "'")
+    return " ".join(quoted)

@@ -72,7 +72,7 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Return the options of a feature, of type ``cls``, with the values that ``options`` of a program have."""
+    """Return a feature's options, of type ``cls``, with the values of the fields of the same names in ``options``."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
@@ -92,13 +92,7 @@ def make_spectral_program(name: str) -> Program:
 
 
 def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
-    """Compute the features of a table of audio and write them as a table; return the exit status.
-
-    Args:
-        feature: type of the feature.
-        options: options of the program.
-        source: rspecifier of audio.
-        target: wspecifier of features.
+    """Compute the features of the audio table ``source``, write the table ``target``, and return the exit status.
 
     Raises:
         OptionError: an option is invalid.
@@ -116,17 +110,18 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
         warps = tables.open_lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
         writer = tables.write("htk" if is_htk else "matrix", target)
-        durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
+        durations_writer = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
-        def compute_and_log(block: Block) -> ArrayBlock:
+        def compute_block(block: Block) -> ArrayBlock:
+            """Compute the features of a block. Write the durations of the utterances if an option asks for them."""
             features = extractor.compute_block(block, warps)
             if feature.can_be_nan:
                 warn_of_nan(features)
-            if durations is not None:
-                durations.write_block(features.with_numbers(compute_durations(block)))
+            if durations_writer is not None:
+                durations_writer.write_block(features.with_numbers(compute_durations(block)))
             return features
 
-        finished = compute_results(compute_and_log, tables.compute_ahead(blocks), counts)
+        finished = compute_results(compute_block, tables.compute_ahead(blocks), counts)
         for features in tables.compute_ahead(log_progress(finished, lambda: counts.total)):
             writer.write_block(convert_to_htk(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
@@ -138,18 +133,18 @@ def warn_of_nan(block: ArrayBlock) -> None:
     if not np.isnan(block.values.sum()):
         return
     for key, features in block.entries():
-        if features.size and (frames := int(np.isnan(features).any(axis=1).sum())):
+        if features.size and (num_nan_frames := int(np.isnan(features).any(axis=1).sum())):
             logger.warning(
                 "%d of %d frames of utterance %s contain NaN, as in Kaldi for digital silence without dither: "
                 "use --dither=1",
-                frames,
+                num_nan_frames,
                 len(features),
                 key,
             )
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK's format. As in Kaldi, the header's frame shift is 10 ms except for the spectrogram."""
+    """Convert features to HTK's format. As in Kaldi, the header has --frame-shift for spectrograms, otherwise 10 ms."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
@@ -157,7 +152,10 @@ def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) ->
 
 
 class SpectralExtractor:
-    """Computes the features of blocks of utterances. Kaldi's random numbers continue from block to block."""
+    """Computes the features of blocks of utterances. Kaldi's random numbers continue from block to block.
+
+    ``feature`` is the type of the feature, and ``options`` are the options of the program.
+    """
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
@@ -167,7 +165,7 @@ class SpectralExtractor:
     def compute_block(
         self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None
     ) -> ArrayBlock:
-        """Compute the features of each utterance.
+        """Compute the features (frames, dim) of each utterance, and return them as a block.
 
         Args:
             block: audio.
@@ -180,7 +178,7 @@ class SpectralExtractor:
         """
         audio = self.select_channels(block)
         factors = self.find_warps(block, warps)
-        random = copy.copy(self._random)
+        random = copy.copy(self._random)  # A refused block must not change the state, because it is computed again.
         try:
             self.check_rates(audio)
             features, counts = self.computer.compute(audio, factors, noise or random)
@@ -199,7 +197,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return a block with one channel of each utterance, which the options select.
+        """Return a block with one channel of each utterance: the channel that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
@@ -207,20 +205,20 @@ class SpectralExtractor:
         channel, durations = self.options.channel, compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
             raise Skip(f"File: {block.names()[0]} is too short ({durations[0]:g} sec): producing no output.")
-        channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
-        if channel >= channels:
-            text = f"has {channels} channels but you specified channel {channel}, producing no output."
+        num_channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
+        if channel >= num_channels:
+            text = f"has {num_channels} channels but you specified channel {channel}, producing no output."
             raise Skip(f"File with id {block.names()[0]} {text}")
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up the VTLN factors of the utterances of ``block`` in ``table``, or return one factor for all."""
+        """Look up the VTLN factors of the utterances in ``table``. Without a table, return the options' factor."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, unless the options allow it and it is one utterance."""
+        """Raise :class:`AudioError` if audio must be resampled, unless it is one utterance and the options allow it."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -279,7 +277,7 @@ class ExactComputer:
 
 
 class TorchComputer:
-    """Computes features with a torch module, on any device."""
+    """Computes features with the torch module ``module`` on ``device``, for example "cpu" or "cuda:1"."""
 
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch
@@ -296,7 +294,7 @@ class TorchComputer:
     def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio: see :meth:`ExactComputer.compute`."""
+        """Compute the features of a block of utterances (see :meth:`ExactComputer.compute`)."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
         parts = [self._compute_utterance(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]

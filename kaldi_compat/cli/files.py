@@ -48,12 +48,12 @@ def read_line_lists(rxfilename: str) -> Iterator[list[str]]:
 
 
 def format_rxfilename(rxfilename: str) -> str:
-    """Return the name in the form of Kaldi's logs."""
+    """Return the name of an input as in Kaldi's logs: "standard input", or the name quoted for a shell."""
     return "standard input" if rxfilename in ("", "-") else format_shell_line([rxfilename])
 
 
 def format_wxfilename(wxfilename: str) -> str:
-    """Return the name in the form of Kaldi's logs."""
+    """Return the name of an output as in Kaldi's logs: "standard output", or the name quoted for a shell."""
     return "standard output" if wxfilename in ("", "-") else format_shell_line([wxfilename])
 
 
@@ -94,7 +94,7 @@ class FileSink:
                 raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
 
     def write(self, block: ArrayBlock) -> ArrayBlock:
-        """Write a file for each matrix of a block, and return the block.
+        """Write a file for each matrix of a block, and return the block unchanged.
 
         Raises:
             FeatureError: the size of a matrix, or an option, does not fit into its field of the header.

@@ -49,11 +49,13 @@ class FiniteCheck:
                 return
 
     def check_last_rows(self, block: ArrayBlock, rows: Matrix, bounds: Indices) -> None:
-        """Check the last row of each matrix of a block, for a running sum that keeps values which are not finite.
+        """Log a warning if the last row of a matrix is not finite.
+
+        The rows must come from running sums, so that a value that is not finite also appears in all later rows.
 
         Args:
-            block: the matrices. If it has several, none is empty.
-            rows: all rows, (rows, columns).
+            block: the matrices. In a block of several matrices, none may be empty.
+            rows: all rows of the matrices, (rows, columns).
             bounds: rows ``bounds[m]`` to ``bounds[m + 1]`` belong to matrix ``m``.
         """
         if rows.size and not math.isfinite((last := rows.take(bounds[1:] - 1, axis=0)).sum()):

@@ -46,13 +46,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Make the parser of the arguments of ``kaldi-compat frontend``."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
     def add_command(name: str, about: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
-        return added
+        command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
+        return command
 
     add_command("list", "list the presets")
     show = add_command("show", "show the settings of a preset, and where they come from")
@@ -82,13 +82,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line (without ``kaldi-compat frontend``) and return the exit status.
+    """Run ``kaldi-compat frontend`` with the arguments ``argv``, by default those of the process.
 
-    >>> from kaldi_compat.cli.frontends import main
-    >>> main(["show", "beats"])  # doctest: +ELLIPSIS
-    beats: BEATs
-    ...
-    0
+    Return the exit status: 0 for success, 1 if ``check`` finds a difference, 2 for an invalid command line, and 255 for
+    other errors.
     """
     try:
         options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
@@ -97,15 +94,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OptionError as error:
         return report_error(error)
     try:
-        with warnings_in_one_line():
-            return _run(options)
+        with show_warnings_in_one_line():
+            return _run_command(options)
     except MemoryError as error:
         return report_error(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return report_error(error)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
+    """Run the command that the options name, and return the exit status."""
     if options.command == "list":
         presets = [Preset.of(name) for name in list_presets()]
         width = max(len(preset.name) for preset in presets)
@@ -117,11 +115,12 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(convert_to_dict(preset), indent=2) if options.json else format_text(preset))
         return 0
     if options.command == "export":
-        return _export(options)
-    return _check(preset, options)
+        return _export_preset(options)
+    return _check_preset(preset, options)
 
 
-def _export(options: argparse.Namespace) -> int:
+def _export_preset(options: argparse.Namespace) -> int:
+    """Write a preset as an ONNX file, print a description of the file, and return the exit status."""
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
@@ -140,7 +139,7 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(preset: Preset, options: argparse.Namespace) -> int:
+def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
     """Compare a preset with the features in ``options.against``, print the result, and return the exit status."""
     from kaldi_compat.frontends.numpy import Frontend
 
@@ -151,7 +150,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: the features have the shape {expected.shape}, but the preset computes {features.shape}")
-            _advise(options.against)
+            _print_advice(options.against)
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)
         largest = max(largest, float(difference.max(initial=0.0)))  # max() ignores NaN, which is reported below.
@@ -159,57 +158,57 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
         if not np.isfinite(difference).all():
             print(f"{label}: the features hold NaN or infinite values")
             return DIFFERENT_STATUS
-    same = largest <= options.tolerance
-    verdict = "the same" if same else "different"
+    is_same = largest <= options.tolerance
+    verdict = "the same" if is_same else "different"
     print(
         f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
         f"{options.tolerance:g}"
     )
-    if not same:
-        _advise(options.against)
-    return 0 if same else DIFFERENT_STATUS
+    if not is_same:
+        _print_advice(options.against)
+    return 0 if is_same else DIFFERENT_STATUS
 
 
-def _advise(path: str) -> None:
-    """Print the command that finds the settings of the features in a NumPy file."""
+def _print_advice(path: str) -> None:
+    """Print the command that finds the settings of the features in the NumPy file ``path``."""
     file = shlex.quote(path) if "features" in load_npz(path) else "FEATURES.npy"
     print(f"To find the settings of your features, run: kaldi-compat explain {file} AUDIO.wav")
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield the label, samples, features and sampling rate (or None) of each pair of arrays in a NumPy file."""
+    """Yield a label for messages, samples, features, and the sampling rate in Hz or None, for each pair in a file."""
     try:
-        stored = load_npz(path)
+        arrays = load_npz(path)
     except ArkError as error:
         raise FeatureError(str(error)) from None
-    prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
+    prefixes = [key.removesuffix("samples") for key in arrays if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
     for prefix in prefixes:
-        if f"{prefix}features" not in stored:
+        if f"{prefix}features" not in arrays:
             raise FeatureError(f"{path} has no array '{prefix}features': store the features of '{prefix}samples' in it")
-        rate = stored.get(f"{prefix}sampling_rate")
-        samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
+        rate = arrays.get(f"{prefix}sampling_rate")
+        samples, features = arrays[f"{prefix}samples"], arrays[f"{prefix}features"]
         if features.dtype.kind not in "fiu":
             raise FeatureError(f"{path}: {prefix}features have the type {features.dtype}: store real numbers")
         yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else rate.tolist()
 
 
 @contextlib.contextmanager
-def warnings_in_one_line() -> Iterator[None]:
-    """Within this context, print a warning as one line, which names options as on the command line."""
+def show_warnings_in_one_line() -> Iterator[None]:
+    """Within this context, print each warning on one line, with options as on the command line."""
 
-    def show(message: Warning | str, *_: object, **__: object) -> None:
+    def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         text = str(message).replace("; pass statistics=", "; pass --statistics=")
         print(f"WARNING: {escape(text)}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = print_warning
         yield
 
 
 def report_error(error: Exception) -> int:
-    """Print an error and return the exit status. Raise the error if it comes from writing to standard output."""
+    """Print an error, and return its exit status. An OSError without a file name, from standard output, is raised."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

@@ -33,36 +33,36 @@ _ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=$|.*[=:,]-(?:,|$)|.*/(?:de
 
 
 @contextmanager
-def commands_in_process() -> Iterator[None]:
-    """Within this context, run commands of script files that end with programs of this package in this process."""
-    COMMANDS_IN_PROCESS.append(_run)
+def run_commands_in_process() -> Iterator[None]:
+    """Within this context, run commands of script files in this process if they end with programs of this package."""
+    COMMANDS_IN_PROCESS.append(_run_command)
     try:
         yield
     finally:
-        COMMANDS_IN_PROCESS.remove(_run)
+        COMMANDS_IN_PROCESS.remove(_run_command)
 
 
-def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
+def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     """Run a command, and return its exit status and output. Return None if the command must run in a shell."""
     import shlex
     import shutil
 
-    texts = _split_pipeline(command)
-    stages = list(map(shlex.split, texts))
-    first = len(stages)
-    while first and _is_ours(stages[first - 1], first == 1):
-        first -= 1
-    foreign_programs = [words[0] for words in stages[:first]]
+    commands = _split_pipeline(command)
+    stages = list(map(shlex.split, commands))
+    num_foreign = len(stages)
+    while num_foreign and _can_run_here(stages[num_foreign - 1], num_foreign == 1):
+        num_foreign -= 1
+    foreign_programs = [words[0] for words in stages[:num_foreign]]
     # The shell runs words that are not files on PATH, such as its own commands, and "time", which is also a keyword.
-    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in foreign_programs):
+    if num_foreign == len(stages) or not all(name != "time" and shutil.which(name) for name in foreign_programs):
         return None
-    ours = stages[first:]
-    if not first:
-        return _run_programs(ours, BytesIO())
-    process, reading = spawn("|".join(texts[:first]))
+    own_stages = stages[num_foreign:]
+    if not num_foreign:
+        return _run_programs(own_stages, BytesIO())
+    process, read_end = spawn("|".join(commands[:num_foreign]))
     try:
-        with open(reading, "rb", buffering=0) as stream:
-            return _run_programs(ours, stream)
+        with open(read_end, "rb", buffering=0) as stream:
+            return _run_programs(own_stages, stream)
     finally:
         wait_for(process)  # The status is not used: as in a shell, only the last command's status counts.
 
@@ -81,8 +81,12 @@ def _split_pipeline(command: str) -> list[str]:
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
 
 
-def _is_ours(words: list[str], is_first: bool) -> bool:
-    """Return True if a command of a pipeline can run in this process: a program that reads and writes single files."""
+def _can_run_here(words: list[str], is_first: bool) -> bool:
+    """Return True if a command of a pipeline, split into ``words``, can run in this process.
+
+    It must be an installed program that writes a single file to standard output. The first command must read a named
+    file, and later commands standard input.
+    """
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]
     return (
@@ -97,7 +101,7 @@ def _is_ours(words: list[str], is_first: bool) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_installed_here(name: str, path: str) -> bool:
-    """Return True if the program that PATH finds under this name belongs to this installation."""
+    """Return True if the program ``name`` that PATH (with the value ``path``) finds belongs to this installation."""
     import shutil
 
     with suppress(OSError):
@@ -109,14 +113,15 @@ def _is_installed_here(name: str, path: str) -> bool:
 
 
 def _run_program(name: str, words: list[str], stream: Any) -> tuple[int, bytes]:
+    """Run a program that reads ``stream`` with the arguments ``words``. Return its exit status and its output."""
     import importlib
 
     output = BytesIO()
-    before = STANDARD_STREAMS.set((stream, output))
+    token = STANDARD_STREAMS.set((stream, output))
     try:
         status = importlib.import_module(f"kaldi_compat.programs.{name.replace('-', '_')}").main(words)
     finally:
-        STANDARD_STREAMS.reset(before)
+        STANDARD_STREAMS.reset(token)
     if status == INTERRUPTED_STATUS:
         raise KeyboardInterrupt
     return status, output.getvalue()

@@ -15,12 +15,7 @@ from kaldi_compat.native import library
 
 
 def describe_installation() -> str:
-    """Describe versions, engines, libraries and programs, a line for each, for users and bug reports.
-
-    >>> from kaldi_compat.cli.info import describe_installation
-    >>> print(describe_installation().splitlines()[0].split()[0])
-    kaldi-compat
-    """
+    """Describe versions, engines, libraries and programs, a line for each, for users and bug reports."""
     lines = [
         (
             "kaldi-compat",

@@ -33,12 +33,13 @@ def log_verbose(level: int, message: str, *values: object) -> None:
 
 def log_error(error: BaseException) -> None:
     """Log an error with the file and the line of the code that raised it."""
-    place = _find_origin(error.__traceback__)
+    path, line, function = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
-    logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))
+    logger.handle(logger.makeRecord(logger.name, logging.ERROR, path, line, message, (), None, func=function))
 
 
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
+    """Return the file, the line number and the function that raised the exception of a traceback."""
     if traceback is None:
         return __file__, 0, "main"
     while traceback.tb_next is not None:
@@ -48,7 +49,7 @@ def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
 
 
 def format_number(value: float) -> str:
-    """Format a number as C++ streams do, including the sign of NaN."""
+    """Format a number with six digits as C++ streams do, including the sign of NaN."""
     return "-nan" if value != value and math.copysign(1, value) < 0 else f"{value:g}"
 
 
@@ -62,7 +63,8 @@ def say(text: str) -> None:
 class StandardErrorHandler(logging.Handler):
     """Writes records to standard error as Kaldi does (src/base/kaldi-error.cc), with control characters escaped.
 
-    Commands that run within this process log without verbose messages, as they do in a separate process.
+    ``program`` is the program's name, which each record shows. Commands that run within this process log without
+    verbose messages, as they do in a separate process.
     """
 
     def __init__(self, program: str) -> None:
@@ -70,6 +72,7 @@ class StandardErrorHandler(logging.Handler):
         self.program = program
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or drop a verbose record of a command that runs within this process."""
         command = _command.get()
         if command and record.levelno < logging.INFO:
             return
@@ -79,20 +82,23 @@ class StandardErrorHandler(logging.Handler):
             severity = "LOG"
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
-        place = f"{command or self.program}[{__version__}]:{record.funcName}():{record.filename}:{record.lineno}"
-        say(f"{severity} ({place}) {escape_controls(shorten(record.getMessage()))}")
+        origin = f"{command or self.program}[{__version__}]:{record.funcName}():{record.filename}:{record.lineno}"
+        say(f"{severity} ({origin}) {escape_controls(shorten(record.getMessage()))}")
 
 
 def make_command_handler() -> logging.Handler:
-    """Make a handler that writes the logs of commands which run within this process. A program has its own handler."""
+    """Make a handler that writes the logs of commands that run within this process. A program has its own handler."""
     handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))
     return handler
 
 
 @contextmanager
-def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
-    """Within this context, write the packages' logs and Python's warnings to standard error in Kaldi's format."""
+def log_as_kaldi(program: str, verbose: int) -> Iterator[None]:
+    """Within this context, write the packages' logs and Python's warnings to standard error in Kaldi's format.
+
+    ``program`` is the name in the logs, and ``verbose`` the value of ``--verbose``.
+    """
     if STANDARD_STREAMS.get() is not None:  # The program that runs this command writes the logs.
         token = _command.set(program)
         try:
@@ -101,7 +107,7 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             _command.reset(token)
         return
     handler = StandardErrorHandler(program)
-    before = [(source.level, source.propagate) for source in LOGGERS]
+    settings = [(source.level, source.propagate) for source in LOGGERS]
     for source in LOGGERS:
         source.addHandler(handler)
         source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, levels below 0 show LOG lines.
@@ -110,16 +116,16 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
         with warnings.catch_warnings():
             # Hide NumPy's warnings about infinities and NaN, about which Kaldi does not warn.
             warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
-            warnings.showwarning = _warn
+            warnings.showwarning = _log_warning
             yield
     finally:
-        for source, (level, propagate) in zip(LOGGERS, before, strict=True):
+        for source, (level, propagate) in zip(LOGGERS, settings, strict=True):
             source.removeHandler(handler)
             source.setLevel(level)
             source.propagate = propagate
 
 
-def _warn(
+def _log_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -127,6 +133,6 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    where = (filename, lineno)
+    """Log a Python warning, as a replacement for :func:`warnings.showwarning`."""
     module = os.path.splitext(os.path.basename(filename))[0]
-    logger.handle(logger.makeRecord(logger.name, logging.WARNING, *where, str(message), (), None, module))
+    logger.handle(logger.makeRecord(logger.name, logging.WARNING, filename, lineno, str(message), (), None, module))

@@ -58,6 +58,8 @@ class Counts:
 def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
+    A block for which the function raises Skip or an error is split. A single entry is then skipped with a warning.
+
     Raises:
         KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
             Earlier results have been yielded.
@@ -76,7 +78,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
             elif len(block) > 1:
                 yield from compute_results(function, split_block(block), counts)
             elif isinstance(refusal, Skip):
-                _skip(str(refusal), counts)
+                _skip_entry(str(refusal), counts)
             else:
                 raise_with_key(block.names()[0], refusal)
         else:
@@ -88,7 +90,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
 def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of entries without a warning, and log the other entries' warnings, in order."""
+    """Yield the results of entries whose item of ``warnings`` is None. Log the warnings of other entries, in order."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
@@ -96,23 +98,24 @@ def _compute_around_missing(
             yield from compute_results(function, [part], counts)
         else:
             for warning in run:
-                _skip(warning or "", counts)
+                _skip_entry(warning or "", counts)
 
 
-def _skip(warning: str, counts: Counts) -> None:
+def _skip_entry(warning: str, counts: Counts) -> None:
+    """Count an entry as failed, and log the warning unless it is empty."""
     counts.failed += 1
     if warning:
         logger.warning("%s", warning)
 
 
 def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
-    """Yield blocks of results, and log the number of processed utterances after every tenth, as some programs do.
+    """Yield blocks of results, and log the number of processed utterances after every tenth utterance.
 
     With ``--verbose=2``, also log the keys.
 
     Args:
         blocks: the results.
-        count: returns the number of utterances up to the end of the last block.
+        count: function that returns the number of utterances up to the end of the current block.
     """
     for block in blocks:
         first = count() - len(block) + 1
@@ -132,7 +135,7 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block as :func:`map_table` does, but write no table. Return the counts."""
+    """Call ``function(block)`` for each block, but write nothing. Count the entries in ``counts``, or in new counts."""
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -140,7 +143,7 @@ def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Count
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Block]) -> Counts:
-    """Write the block ``function(line)`` for each line, except for lines for which the function raises Skip."""
+    """Write the block ``function(line)`` for each line, log lines for which it raises Skip, and return the counts."""
     counts = Counts()
     for line in lines:
         try:
@@ -174,9 +177,9 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
 
     Args:
         blocks: blocks of the table.
-        writer: receives the results.
+        writer: destination of the results.
         function: function from a block to a block.
-        progress: log the number of results (see :func:`log_progress`).
+        progress: True to log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
     computed = compute_results(function, blocks, counts)
@@ -217,7 +220,7 @@ def stack_vectors(block: ArrayBlock) -> Vector:
     """
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return block.values.reshape(len(block), length)
 
 
@@ -228,7 +231,7 @@ def require_one_entry(block: Block, value: Any) -> Any:
         Skip: the block has several entries.
     """
     if len(block) > 1:
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return value
 
 
@@ -238,17 +241,17 @@ def are_tables(source: str, target: str) -> bool:
     Raises:
         OptionError: one argument is a table and the other is a file.
     """
-    source_is: bool = io_ark.is_table_rspecifier(source)
-    target_is: bool = io_ark.is_table_wspecifier(target)
-    if source_is != target_is:
-        table, file = (source, target) if source_is else (target, source)
+    reads_table: bool = io_ark.is_table_rspecifier(source)
+    writes_table: bool = io_ark.is_table_wspecifier(target)
+    if reads_table != writes_table:
+        table, file = (source, target) if reads_table else (target, source)
         raise OptionError(
             f"{table} is a table, but {file or 'the other argument'} is a single file: use two tables or two files"
         )
-    return source_is
+    return reads_table
 
 
-def convert(
+def convert_table_or_file(
     function: BlockFunction,
     kind: io_ark.Kind | Codec[Any],
     source: str,
@@ -258,16 +261,16 @@ def convert(
     kind_out: io_ark.Kind | Codec[Any] | None = None,
     output_first: bool = False,
 ) -> Counts:
-    """Apply a function to the blocks of a table, or to the object in a single file.
+    """Apply a function to a table or a single file, and return the numbers of entries with and without a result.
 
     Args:
         function: function from a block to a block of results. The object in a single file has the file's name as key.
         kind: type of the objects, by its name in ``io_ark``, or a codec.
         source: rspecifier or file name of the input.
         target: wspecifier or file name of the output.
-        binary: write a single file in binary format.
+        binary: True to write a single file in binary format.
         kind_out: type of the output's objects; the same as ``kind`` if None.
-        output_first: open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
+        output_first: True to open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
 
     Raises:
         OptionError: only one of source and target is a table, or a single file has no output.
@@ -288,6 +291,8 @@ def convert_file(
     kind_out: io_ark.Kind | Codec[Any] = "matrix",
 ) -> None:
     """Write the result of ``function`` for ``value``, which was read from the file ``source``, to the file ``target``.
+
+    For ``binary`` and ``kind_out``, see :func:`convert_table_or_file`.
 
     Raises:
         OptionError: the function skipped the object.
@@ -310,15 +315,15 @@ def convert_table(
     output_first: bool = False,
     progress: bool = False,
 ) -> Counts:
-    """Apply a function to the blocks of a table. For the arguments, see :func:`convert` and :func:`map_table`.
+    """Apply a function to the blocks of a table, and return the numbers of entries with and without a result.
 
     Args:
         function: function from a block to a block.
         kind, kind_out: kinds of the objects of the input and the output; None for the same kind.
         source: rspecifier of the input.
         target: wspecifier of the output.
-        output_first: open the output before the input, as some of Kaldi's programs do.
-        progress: log the number of results (see :func:`map_table`).
+        output_first: True to open the output before the input, as some of Kaldi's programs do.
+        progress: True to log the number of results (see :func:`map_table`).
     """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
@@ -327,6 +332,6 @@ def convert_table(
 
 
 def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return a block's packed form, which is faster to write, if the block has one and the writer accepts it."""
+    """Return the packed form of a block, which is faster to write, or the block itself if the writer cannot use it."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

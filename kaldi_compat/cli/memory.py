@@ -18,5 +18,6 @@ def keep_freed_memory() -> None:
     """
     with suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)
+        # The thresholds are in bytes. On 64-bit systems, mallopt() accepts no larger M_MMAP_THRESHOLD.
         library.mallopt(M_TRIM_THRESHOLD, 1 << 26)
         library.mallopt(M_MMAP_THRESHOLD, 1 << 25)

@@ -15,12 +15,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def compute_duration(num_samples: int, rate: float) -> float:
-    """Compute the duration of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h).
-
-    Args:
-        num_samples: number of samples per channel.
-        rate: sampling rate in Hz.
-    """
+    """Compute the duration of ``num_samples`` samples at ``rate`` Hz in seconds, in single precision as in Kaldi."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 
@@ -49,7 +44,7 @@ def select_channel(block: Block, channel: int) -> WaveBlock:
     if isinstance(block, WaveBlock):
         return block
     if len(block) > 1:
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     (wave,) = list_waves(block)
     if channel < 0 and len(wave.samples) > 1:
         logger.warning(

@@ -13,7 +13,7 @@ MAX_SORTED_BY_INSERTION = 16  # Largest number of elements for which GNU's std::
 
 
 def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Find the frames in which two keys, such as equal keys, share a bucket of the smallest hash table.
+    """Find the frames in which two keys, equal or not, share a bucket of the smallest hash table.
 
     Args:
         keys: the keys of all frames, frame by frame, (entries,).
@@ -31,13 +31,13 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     return collides
 
 
-def order_by_hash(
-    pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+def order_keys_by_hash(
+    keys: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Order keys as iterating over hash tables does, with one table for each frame.
+    """Order the keys of each frame as an iteration over a hash table of these keys does.
 
     Args:
-        pdfs: the keys, frame by frame and in the order of insertion, (entries,).
+        keys: the keys, frame by frame and in the order of insertion, (entries,).
         frames: the frame of each key, (entries,).
         counts: number of keys of each frame, (frames,).
 
@@ -45,31 +45,31 @@ def order_by_hash(
         Indices of the keys in the order of iteration, (entries,).
     """
     # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
-    times = np.arange(len(pdfs))
-    _, first, bucket = np.unique(frames * BUCKETS[0] + pdfs % BUCKETS[0], return_index=True, return_inverse=True)
-    order = np.lexsort((-times, -first[bucket], frames))
+    insertion_times = np.arange(len(keys))
+    _, first_key, bucket = np.unique(frames * BUCKETS[0] + keys % BUCKETS[0], return_index=True, return_inverse=True)
+    order = np.lexsort((-insertion_times, -first_key[bucket], frames))
     ends = np.cumsum(counts)
     for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
         begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
-        order[begin:end] = begin + np.array(order_by_growing_hash(pdfs[begin:end].tolist()))
+        order[begin:end] = begin + np.array(order_keys_by_growing_hash(keys[begin:end].tolist()))
     return order
 
 
-def order_by_growing_hash(keys: list[int]) -> list[int]:
+def order_keys_by_growing_hash(keys: list[int]) -> list[int]:
     """Return the indices of keys in the order of a hash table that grows while the keys are inserted."""
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
-        buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))
-        chain: dict[int, list[int]] = {}
-        for place in [*order, *range(begin, min(end, len(keys)))]:
-            chain.setdefault(keys[place] % buckets, []).append(place)
-        order = [place for chained in reversed(chain.values()) for place in reversed(chained)]
+        num_buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))
+        chains: dict[int, list[int]] = {}
+        for index in [*order, *range(begin, min(end, len(keys)))]:
+            chains.setdefault(keys[index] % num_buckets, []).append(index)
+        order = [index for chain in reversed(chains.values()) for index in reversed(chain)]
         if end >= len(keys):
             break
     return order
 
 
-def order_by_sort(keys: list[int]) -> list[int]:
+def order_keys_by_sort(keys: list[int]) -> list[int]:
     """Return the indices of keys in the order of GNU's std::sort.
 
     std::sort partitions spans of more than 16 keys, which may exchange equal keys, and sorts shorter spans stably. The
@@ -78,24 +78,27 @@ def order_by_sort(keys: list[int]) -> list[int]:
     order = list(range(len(keys)))
     spans = [(0, len(keys))]
     while spans:
-        first, last = spans.pop()
-        while last - first > MAX_SORTED_BY_INSERTION:
-            cut = partition(keys, order, first, last)
-            spans.append((cut, last))
-            last = cut
+        begin, end = spans.pop()
+        while end - begin > MAX_SORTED_BY_INSERTION:
+            cut = partition_keys(keys, order, begin, end)
+            spans.append((cut, end))
+            end = cut
     return sorted(order, key=keys.__getitem__)
 
 
-def partition(keys: list[int], order: list[int], first: int, last: int) -> int:
-    """Partition ``order[first:last]`` around a median so that smaller keys come first. Return the end of this part."""
-    one, two, three = first + 1, first + (last - first) // 2, last - 1
-    x, y, z = (keys[order[place]] for place in (one, two, three))
+def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> int:
+    """Partition ``order[begin:end]``, indices of ``keys``, in place around the median of three keys, as std::sort does.
+
+    Return the index at which the part with the larger keys begins.
+    """
+    one, two, three = begin + 1, begin + (end - begin) // 2, end - 1
+    x, y, z = (keys[order[index]] for index in (one, two, three))
     if x < y:
         median = two if y < z else three if x < z else one
     else:
         median = one if x < z else three if y < z else two
-    order[first], order[median] = order[median], order[first]
-    pivot, low, high = keys[order[first]], first + 1, last
+    order[begin], order[median] = order[median], order[begin]
+    pivot, low, high = keys[order[begin]], begin + 1, end
     while True:
         while keys[order[low]] < pivot:
             low += 1

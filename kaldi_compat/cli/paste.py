@@ -22,25 +22,20 @@ Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.
 
 
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
-    """Combine the entries of tables under the keys of the first table, and return the exit status.
+    """Combine the entries of tables under the keys of the first table ``source``, and return the exit status.
 
-    Args:
-        kind: kind of the objects.
-        source: rspecifier of the first table.
-        others: rspecifiers of the other tables.
-        target: wspecifier of the results.
-        combine: function that combines the objects of a block of entries, see :data:`Combine`.
+    ``combine`` combines the objects of a block of entries (see :data:`Combine`), which have the kind ``kind``.
     """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
-            others_of_block = [
+            other_arrays = [
                 table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
-            values, lengths = combine([[array for _, array in block.entries()], *others_of_block], block.names())
+            values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.names())
             return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
         counts = map_table(blocks, writer, combine_block)
@@ -50,13 +45,8 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
     """Combine the objects of single files, and return the exit status: 1 if they cannot be combined, otherwise 0.
 
-    Args:
-        kind: kind of the objects.
-        sources: names of the files.
-        target: name of the output.
-        combine: function that combines the objects as if they were one entry of tables, see :data:`Combine`.
-        binary: write in binary format.
-        what: name of the result in the log.
+    ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
+    ``what`` is the name of the result in the log.
     """
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
@@ -70,13 +60,13 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
 
 
 def log_status(counts: Counts) -> int:
-    """Log the number of utterances with and without a result as Kaldi does, and return the exit status."""
+    """Log the numbers of utterances with and without a result. Return the exit status: 0 with a result, else 255."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
 def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
-    """Return the length of the shortest array of each entry.
+    """Return the length of the shortest array of each entry. Log lengths that differ within the tolerance.
 
     Args:
         parts: for each table, the array of each entry.
@@ -95,6 +85,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 
     if ((longest - shortest > tolerance) | (shortest == 0)).any():
+        # A block of several entries is split, so that in the end the message is about its only entry.
         raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
     for entry in differ:
         log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
@@ -102,8 +93,8 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
     return common
 
 
-def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Return arrays as one array, after cutting each to its length in ``lengths``. A single array is not copied."""
+def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
+    """Concatenate arrays along the first axis, cut to their ``lengths``. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -126,6 +117,6 @@ def paste_columns(
             have different numbers of columns.
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     lengths = find_common_lengths(parts, tolerance, keys)
-    return np.concatenate([join_columns(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)
+    return np.concatenate([join_arrays(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

@@ -33,29 +33,29 @@ def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matri
 
 
 def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Append a column per class to the features of the same frames.
+    """Append a column of weights for each class to the features of the same frames.
 
     Args:
-        feats: (frames, dim).
+        feats: features (frames, dim).
         posterior: posteriors of the same frames.
         num_classes: number of classes.
 
     Returns:
-        (frames, dim + num_classes).
+        Features and weights, (frames, dim + num_classes). A class that a frame does not list has the weight 0.
 
     Raises:
         FeatureError: a class is out of range.
     """
     classes = posterior.integers
-    wrong = np.flatnonzero((classes < 0) | (classes >= num_classes))
-    if len(wrong):
+    invalid = np.flatnonzero((classes < 0) | (classes >= num_classes))
+    if len(invalid):
         raise FeatureError(
-            f"posterior of class {classes[wrong[0]]}: with --post-dim={num_classes}, classes are 0 to "
+            f"posterior of class {classes[invalid[0]]}: with --post-dim={num_classes}, classes are 0 to "
             f"{num_classes - 1}; correct --post-dim or the posteriors"
         )
-    frames, dim = feats.shape
-    joined = np.zeros((frames, dim + num_classes), np.float32)
-    joined[:, :dim] = feats
-    first = np.arange(dim, joined.size, dim + num_classes)  # (frames,): flat index of the first class.
-    joined.reshape(-1)[np.repeat(first, posterior.counts) + classes] = posterior.weights
-    return joined
+    num_frames, dim = feats.shape
+    result = np.zeros((num_frames, dim + num_classes), np.float32)
+    result[:, :dim] = feats
+    first = np.arange(dim, result.size, dim + num_classes)  # (frames,): flat index of the first class.
+    result.reshape(-1)[np.repeat(first, posterior.counts) + classes] = posterior.weights
+    return result

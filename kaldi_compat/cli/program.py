@@ -7,7 +7,9 @@ A program is a module with a class of options (if it has any) and one function::
 
     @program("scale-feats", "Usage: scale-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
     def main(options: Options, source: str, target: str) -> int:
-        counts = convert(lambda block: block.with_rows(stack_rows(block) * options.scale), "matrix", source, target)
+        counts = convert_table_or_file(
+            lambda block: block.with_rows(stack_rows(block) * options.scale), "matrix", source, target
+        )
         logger.info("Scaled %d features.", counts.done)
         return counts.status
 
@@ -46,8 +48,8 @@ from kaldi_compat.cli.command_line import (
     format_version,
     parse,
 )
-from kaldi_compat.cli.in_process import commands_in_process
-from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
+from kaldi_compat.cli.in_process import run_commands_in_process
+from kaldi_compat.cli.log import log_as_kaldi, log_error, say
 from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import BaseOptions
@@ -106,7 +108,7 @@ class Program:
         try:
             line = parse(argv, self.options, StandardOptions)
         except KaldiCompatError as error:
-            with logging_as_kaldi(self.name, verbose=0):
+            with log_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
                     say(self.format_usage())
                     say(f"Command line was: {format_shell_line([self.name, *argv])}")
@@ -123,8 +125,8 @@ class Program:
             status = self.end_with_usage()
             say(f"{self.name}: {self.describe_wrong_count(len(line.arguments))}")
             return status
-        with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
-            return self._run_guarded(line)
+        with log_as_kaldi(self.name, line.standard.verbose), run_commands_in_process():
+            return self._run_and_report_errors(line)
 
     def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
         """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
@@ -143,7 +145,7 @@ class Program:
         return format_usage(self.text, self.options)
 
     def end_with_usage(self) -> int:
-        """Print the usage, and return the exit status for a wrong number of arguments."""
+        """Print the usage, and return the exit status 1 for a wrong number of arguments."""
         say(self.format_usage())
         return USAGE_STATUS
 
@@ -157,13 +159,13 @@ class Program:
             expected = f"{self.min_arguments} to {self.max_arguments}"
         return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
 
-    def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
-        """Run the function and return its exit status. Log an exception, and return the exit status for it."""
+    def _run_and_report_errors(self, line: CommandLine[StandardOptions]) -> int:
+        """Call the program's function and return its exit status. Log an exception and return its exit status."""
         try:
             if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # Set for the imports by kaldi_compat/programs.
                 with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
-            with wave_files_as_in_kaldi():
+            with read_wave_files_as_kaldi():
                 options = self.options(**line.values)
                 self._refuse_conflicts(line)
                 status = self.run(options, *line.arguments)
@@ -194,16 +196,16 @@ class Program:
 def program(
     name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Decorate a function to make it a program. The module's docstring explains the arguments."""
+    """Return a decorator that makes a :class:`Program` of a function. The module's docstring describes the function."""
     return lambda run: Program(name, text, options, run, min_arguments)
 
 
 @contextmanager
-def wave_files_as_in_kaldi() -> Iterator[None]:
+def read_wave_files_as_kaldi() -> Iterator[None]:
     """Within this context, read only 16-bit linear wave files, as Kaldi does, or all if KALDI_COMPAT_WAV is "any".
 
     Raises:
-        OptionError: KALDI_COMPAT_WAV has another value than "any" and "kaldi".
+        OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
     """
     value = os.environ.get("KALDI_COMPAT_WAV") or "kaldi"
     if value not in ("any", "kaldi"):
@@ -211,11 +213,11 @@ def wave_files_as_in_kaldi() -> Iterator[None]:
             f"the environment variable KALDI_COMPAT_WAV is {value!r}: set it to 'any', for wave files of any encoding, "
             "or to 'kaldi' (default), for the 16-bit linear wave files that Kaldi reads"
         )
-    before = ANY_ENCODING.set(value == "any")
+    token = ANY_ENCODING.set(value == "any")
     try:
         yield
     finally:
-        ANY_ENCODING.reset(before)
+        ANY_ENCODING.reset(token)
 
 
 def open_closed_streams() -> None:
@@ -230,13 +232,11 @@ def open_closed_streams() -> None:
 
 
 def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> int:
-    """Run a command that prints. Return its exit status, or an error's status if printing fails.
+    """Call ``run``, which prints, and return its exit status, or an error's status if printing fails.
 
-    Args:
-        run: prints, and returns the exit status.
-        name: name of the program, for messages.
+    ``name`` is the name of the program in the error message.
     """
-    why = "it is closed"
+    reason = "it is closed"
     try:
         if sys.stdout is not None:
             status = run()
@@ -246,8 +246,8 @@ def run_printing_command(run: Callable[[], int], name: str = "kaldi-compat") -> 
         _discard_standard_output()
         if _is_broken_pipe(error):  # "| head" closes the pipe early.
             return BROKEN_PIPE_STATUS
-        why = str(error.strerror)  # For example, the disk is full.
-    print(f"{name}: standard output cannot be written to: {why}", file=sys.stderr)
+        reason = str(error.strerror)  # For example, the disk is full.
+    print(f"{name}: standard output cannot be written to: {reason}", file=sys.stderr)
     return ERROR_STATUS
 
 
@@ -271,7 +271,7 @@ def end_process(status: int) -> int:
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
-    """Return True if the reader of our output has closed it, as ``| head`` does."""
+    """Return True if an error or its cause says that the reader of our output has closed it, as ``| head`` does."""
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return True
@@ -280,6 +280,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    # Without a new descriptor, the interpreter would fail to write its buffer at exit, and print an error.
+    """Redirect standard output to /dev/null, because the interpreter would fail to write its buffer at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

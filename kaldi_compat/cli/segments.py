@@ -15,7 +15,7 @@ from kaldi_compat.options.declaration import option
 
 
 def parse_segment(line: str) -> Segment:
-    """Parse ``<segment> <recording> <start> <end> [<channel>]``.
+    """Parse a line ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
     Raises:
         Skip: the line is invalid, or the segment is empty. The exception has Kaldi's warning.
@@ -49,7 +49,9 @@ class SegmentOptions(BaseOptions):
 
 
 def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
-    """Return the audio of a segment, (1, samples), see :meth:`io_ark.Segment.cut`. Warnings show ``line`` of segments.
+    """Cut the audio of a segment, (1, samples), from a recording (see :meth:`io_ark.Segment.cut`).
+
+    Warnings show ``line``, the segment's line in the segments file, or the segment's key if ``line`` is empty.
 
     Raises:
         Skip: the segment lies outside the recording, is too short, or names a channel that does not exist. The
@@ -64,22 +66,22 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
 
 def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
     """Make the exception for a segment that cannot be cut. The checks are in Kaldi's order."""
-    channels, count = recording.samples.shape
-    length = compute_duration(count, recording.sample_frequency)
-    if segment.start > length:
+    num_channels, num_samples = recording.samples.shape
+    duration = compute_duration(num_samples, recording.sample_frequency)
+    if segment.start > duration:
         return Skip(
-            f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line or segment.key}'"
+            f"Segment start is out of file data range [0, {duration:g}s]; skipping segment '{line or segment.key}'"
         )
-    if segment.end > length + as_float32(options.max_overshoot):
+    if segment.end > duration + as_float32(options.max_overshoot):
         return Skip(
-            f"Segment end is too far out of file data range [0,{length:g}s]; skipping segment '{line or segment.key}'"
+            f"Segment end is too far out of file data range [0,{duration:g}s]; skipping segment '{line or segment.key}'"
         )
-    end = length if segment.end == data_dir.TO_THE_END or segment.end > length else segment.end
+    end = duration if segment.end == data_dir.TO_THE_END or segment.end > duration else segment.end
     if end - segment.start < as_float32(options.min_segment_length):
         return Skip(f"Segment {segment.key} too short, skipping it.")
     if segment.channel is not None:
-        return Skip(f"Invalid channel {segment.channel} >= {channels}. Skipping segment {segment.key}")
+        return Skip(f"Invalid channel {segment.channel} >= {num_channels}. Skipping segment {segment.key}")
     return AudioError(
-        f"recording {segment.recording} has multiple channels ({channels}): you must specify the channel of segment "
-        f"{segment.key} in the segments file (fifth field)"
+        f"recording {segment.recording} has multiple channels ({num_channels}): you must specify the channel of "
+        f"segment {segment.key} in the segments file (fifth field)"
     )

@@ -24,7 +24,7 @@ _AFTER_ERROR = object()
 
 
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
-    """Return the utterances of a speaker that have a vector, with the vectors. Log utterances without a vector.
+    """Return the vectors of a speaker's utterances, as pairs (utterance, vector). Log utterances without a vector.
 
     Raises:
         FeatureError: the speaker has no utterances, or the vectors differ in dimension.
@@ -44,8 +44,8 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
     return vectors
 
 
-def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
-    """Check that a vector is finite and has the expected dimension.
+def require_usable_vector(key: str, vector: Vector, dim: int, owner: str) -> None:
+    """Raise :class:`FeatureError` unless a vector is finite and has the expected dimension.
 
     Args:
         key: key of the vector.
@@ -54,7 +54,7 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         owner: subject and verb before the expected dimension in the message, such as "the PLDA model has".
 
     Raises:
-        FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
+        FeatureError: the vector has a different dimension, is empty, or contains NaN or infinities.
     """
     if not len(vector):
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
@@ -83,8 +83,10 @@ class Trials:
     find: tuple[Find, Find]
     score: Callable[[list[Any], list[Any]], Vector]
 
-    def write(self, source: str, target: str, *tables: str) -> Counts:
-        """Write a line for each trial, log the mean score, and count the trials with and without a score.
+    def write_scores(self, source: str, target: str, *tables: str) -> Counts:
+        """Write a line for each trial with a score, and count the trials with and without a score.
+
+        The mean and the standard deviation of the scores are logged.
 
         Args:
             source: file of the trials, with two keys in each line.
@@ -101,31 +103,31 @@ class Trials:
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
-                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
-                    pairs = [split_words(line) for line in part]
-                    end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
-                    scored, scores, error = self._score(pairs[:end])
-                    texts = zip(scored, format_row(scores).split(), strict=True)
-                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
+                    group = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
+                    pairs = [split_words(line) for line in group]
+                    bad_line = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
+                    scored_pairs, scores, error = self._score_pairs(pairs[:bad_line])
+                    score_rows = zip(scored_pairs, format_row(scores).split(), strict=True)
+                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in score_rows)
                     output.write(text.encode(errors="surrogateescape"))
                     total = sum(scores, total)
                     squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
                     if error is not None:
                         raise error
                     counts.done += len(scores)
-                    counts.failed += end - len(scores)
-                    if end < len(pairs):
+                    counts.failed += bad_line - len(scores)
+                    if bad_line < len(pairs):
                         advice = "remove other columns, for example with awk '{print $1, $2}'"
-                        if len(pairs[end]) < 2:
+                        if len(pairs[bad_line]) < 2:
                             advice = "add the missing key, or remove the line"
                         logger.warning("Line %d of the trials must have two keys: %s", counts.total + 1, advice)
                         expected = "expected two fields: key1 key2"
-                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {part[end]}")
+                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {group[bad_line]}")
         if counts.done:
-            mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
-            spread = np.sqrt(scatter - mean * mean)
+            mean, mean_square = np.float32(total / counts.done), np.float32(squares / counts.done)
+            deviation = np.sqrt(mean_square - mean * mean)
             logger.info(
-                "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(spread)
+                "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(deviation)
             )
         elif counts.failed:
             logger.warning(
@@ -135,18 +137,18 @@ class Trials:
             )
         return counts
 
-    def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
+    def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
         """Score the pairs whose keys both have values, up to the first error. Log missing keys.
 
         Returns:
             The scored pairs, their scores, and the error; None without an error.
         """
-        firsts, error = _collect(self.find[0]([first for first, _ in pairs]))
-        known = [pair[1] for pair, first in zip(pairs, firsts, strict=False) if first is not None]
-        seconds, earlier = _collect(self.find[1](known))
-        error, remaining = earlier or error, iter(seconds)
+        first_values, error = _collect_values(self.find[0]([first for first, _ in pairs]))
+        second_keys = [pair[1] for pair, first in zip(pairs, first_values, strict=False) if first is not None]
+        second_values, earlier_error = _collect_values(self.find[1](second_keys))
+        error, remaining = earlier_error or error, iter(second_values)
         scored, values = list[list[str]](), list[tuple[Any, Any]]()
-        for pair, first in zip(pairs, firsts, strict=False):
+        for pair, first in zip(pairs, first_values, strict=False):
             second = None if first is None else next(remaining, _AFTER_ERROR)
             if second is _AFTER_ERROR:
                 break
@@ -159,12 +161,12 @@ class Trials:
         try:
             return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else [], error
         except FeatureError:  # Score one by one up to the pair whose dimensions differ.
-            scores, earlier = _collect(self.score([first], [second]).item() for first, second in values)
-            return scored[: len(scores)], scores, earlier or error
+            scores, earlier_error = _collect_values(self.score([first], [second]).item() for first, second in values)
+            return scored[: len(scores)], scores, earlier_error or error
 
 
-def _collect(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the values up to the first error, and the error."""
+def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
+    """Return the values up to the first error, and the error, or None without an error."""
     collected = list[Any]()
     try:
         collected.extend(values)  # After an error, this keeps the values before it.

@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return "tables" for several tables, "table" for one table and a file, "files" for only files, or else "none"."""
+    """Return the form of a program's arguments: "tables", "table" (a table and a file), "files", or "none" (others)."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -44,8 +44,8 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
         kind: type of the entries.
         source: rspecifier of the table.
         target: name of the output file.
-        average: divide the sum by the number of added entries.
-        binary: write the file in binary format.
+        average: True to divide the sum by the number of added entries.
+        binary: True to write the file in binary format.
 
     Returns:
         0 if more entries are added than skipped, otherwise 1.
@@ -79,8 +79,8 @@ def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expecte
             logger.warning("Zero %s input for key %s", kind, key)
 
 
-def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
-    """Return the sum of vectors in double precision, and the number of vectors.
+def sum_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
+    """Return the sum (dim,) of the vectors of all blocks in double precision, and the number of vectors.
 
     Raises:
         FeatureError: the vectors differ in length.
@@ -119,8 +119,8 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
     Args:
         kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
         names: names of the input files, followed by the name of the output file.
-        average: divide the sum by the number of files.
-        binary: write the file in binary format.
+        average: True to divide the sum by the number of files.
+        binary: True to write the file in binary format.
 
     Raises:
         OptionError: a name is an rspecifier of a table.
@@ -130,13 +130,13 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
     total = np.zeros((0,) * DIMENSIONS[kind], np.float32)
     for name in map(require_single_file, sources):
         value = io_ark.load(name, kind=kind)
-        missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
-        if any(more < 0 for _, more in missing):
+        padding = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
+        if any(added < 0 for _, added in padding):
             raise FeatureError(
                 f"{name}: the {kind} is {format_shape(value.shape)}, smaller than the sum of the earlier files, "
                 f"{format_shape(total.shape)}: sum {PLURALS[kind]} of one shape"
             )
-        total = np.pad(total, missing) + value
+        total = np.pad(total, padding) + value
     if average:
         total = scale_vector(total, 1.0 / len(sources))
     io_ark.save(target, total, kind=kind, binary=binary)
@@ -164,7 +164,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
             where = f"system {number}, rspecifier: {name}"
             sums.systems.append(_System(tables.open_lookup(kind, name), factor, where))
-        counts = map_table(blocks, writer, sums.add)
+        counts = map_table(blocks, writer, sums.add_systems)
     logger.info(
         "Processed %d utterances: with a total of %d %s across %d different systems",
         counts.done, sums.total, PLURALS[kind], len(names) - 1,
@@ -192,32 +192,33 @@ class _Sums:
     total: int = 0  # Number of entries added so far, of all tables.
     missing: int = 0  # Number of entries that other tables lack for keys of the first table.
 
-    def add(self, block: ArrayBlock) -> ArrayBlock:
-        """Return a block of the first table to which the entries of the other tables under the same keys are added.
+    def add_systems(self, block: ArrayBlock) -> ArrayBlock:
+        """Add the entries of the other tables to the entries of ``block``, a block of the first table, by key.
 
-        An entry that another table lacks, or whose shape differs there, is reported and not added.
+        An entry that another table lacks, or that has a different shape there, is logged and not added.
 
         Raises:
             Skip: a block of several entries has such an entry. The caller then splits the block.
         """
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_each(keys)) for system in self.systems]
-        fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
-        if not all(fits):
+        shapes_match = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
+        if not all(shapes_match):
             require_one_entry(block, block)
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
-        for (system, values), fit in zip(systems, fits, strict=True):
-            present = [value for value in values if value is not None]
-            self.total += len(present)
-            self.missing += len(block) - len(present)
-            if not fit:
-                self._warn(keys[0], shapes[0], present, system.where)
+        for (system, values), matches in zip(systems, shapes_match, strict=True):
+            terms = [value for value in values if value is not None]
+            self.total += len(terms)
+            self.missing += len(block) - len(terms)
+            if not matches:
+                self._warn_of_system(keys[0], shapes[0], terms, system.where)
             elif system.factor != 0:
-                result = add_scaled(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, present).values)
+                result = add_scaled_array(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, terms).values)
         return replace(block, values=result)
 
-    def _warn(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
+    def _warn_of_system(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
+        """Log that the table ``where`` has no entry ``key`` (``values`` is empty), or an entry of a different shape."""
         if not values:
             logger.warning("No %s found for utterance %s for %s", self.kind, key, where)
             return
@@ -227,7 +228,7 @@ class _Sums:
         )  # fmt: skip
 
 
-def add_scaled(x: Floats, factor: np.float32, y: Floats) -> Floats:
+def add_scaled_array(x: Floats, factor: np.float32, y: Floats) -> Floats:
     """Return ``x + factor * y`` for arrays of the same shape. The result is rounded once, not after the product."""
     if abs(factor) == 1:
         return x + y if factor > 0 else x - y
@@ -235,5 +236,5 @@ def add_scaled(x: Floats, factor: np.float32, y: Floats) -> Floats:
 
 
 def format_shape(shape: Iterable[int]) -> str:
-    """Return the shape of a vector or matrix in the form of Kaldi's logs."""
+    """Return the shape of a vector or matrix in the form of Kaldi's logs, such as "3 by 4"."""
     return " by ".join(map(str, shape))

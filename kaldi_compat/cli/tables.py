@@ -56,7 +56,7 @@ class Tables(ExitStack):
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open the table ``wspecifier`` for writing objects of type ``kind``."""
+        """Open the table ``wspecifier`` for writing objects of type ``kind``, and return its writer."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
@@ -84,7 +84,7 @@ class Tables(ExitStack):
         from concurrent.futures import ThreadPoolExecutor  # This import is slow.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
-        all_started = Barrier(THREADS)
+        all_started = Barrier(THREADS)  # Lets the pool start all threads now, so that an error occurs here.
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
@@ -105,8 +105,8 @@ def _read_needed_blocks(
     values: list[Any] = []
     size = 0
     try:
-        for key, read in reader.entries():
-            value = read() if is_needed(key) else None
+        for key, read_value in reader.entries():
+            value = read_value() if is_needed(key) else None
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
@@ -160,20 +160,23 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._failed: tuple[str, ArkError] | None = None
 
     def __contains__(self, key: str) -> bool:
+        """Return True if the table has a key. If the command of a pipe has failed, look among the keys that arrived."""
         try:
             return super().__contains__(key)
         except PipeError as error:
-            self._use_what_arrived(error)
+            self._ignore_pipe_error(error)
             return super().__contains__(key)
 
     def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        """Return the values of the keys, or None if a key is missing or must be looked up alone, or if a pipe fails."""
         try:
             return super().values_of(keys)
         except PipeError as error:
-            self._use_what_arrived(error)
+            self._ignore_pipe_error(error)
             return None
 
-    def _use_what_arrived(self, error: PipeError) -> None:
+    def _ignore_pipe_error(self, error: PipeError) -> None:
+        """Log the error, and let later look-ups use the entries that arrived instead of raising the error again."""
         logger.warning("%s", error)
         for reader in filter(None, (self, self._speakers)):
             reader._lookup.reads = WholeReads()
@@ -191,9 +194,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         keys = block.names()
         values = self.find_each(keys)
-        present = [value for value in values if value is not None]
-        if len(present) == len(values):
-            return present
+        present_values = [value for value in values if value is not None]
+        if len(present_values) == len(values):
+            return present_values
         if len(values) == 1:
             raise Skip(missing(keys[0]))
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
@@ -207,7 +210,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         if self.allows_one_lookup:
             if len(keys) > 1:
-                raise Skip
+                raise Skip  # Asks the caller to look up one key at a time.
             return [self.get(key) for key in keys]
         try:
             return [self._found[key] for key in keys]
@@ -242,8 +245,8 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             return
         for key in keys:
             try:
-                present = key in self
-                self._found[key] = self[key] if present else None
+                is_present = key in self
+                self._found[key] = self[key] if is_present else None
             except ArkError as error:
                 self._failed = key, error
                 raise

@@ -36,6 +36,7 @@ def append_to_table(
     """
 
     def append_to_block(block: ArrayBlock) -> ArrayBlock:
+        """Truncate the columns of the matrices of a block, and append columns."""
         feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for key {block.names()[0]}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from io_ark.tables import Script
 from io_ark.text import escape_controls
-from kaldi_compat.cli.in_process import commands_in_process
+from kaldi_compat.cli.in_process import run_commands_in_process
 from kaldi_compat.cli.log import LOGGERS, make_command_handler
 from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
@@ -208,7 +208,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     for logger, log_handler in product(LOGGERS, handlers):
         logger.addHandler(log_handler)
     try:
-        with stderr_to(path) if takes_stderr else contextlib.nullcontext(), commands_in_process():
+        with stderr_to(path) if takes_stderr else contextlib.nullcontext(), run_commands_in_process():
             yield
     finally:
         for logger, log_handler in product(LOGGERS, handlers):

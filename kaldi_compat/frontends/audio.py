@@ -38,7 +38,7 @@ def prepare_audio(
     resample: Callable[[Array, Any, int, int], Array],
     recorded: Tracing = UNTRACED,
 ) -> CheckedAudio:
-    """Check audio, resample it to the sampling rate of a preset, and convert it to the input of the preset's feature.
+    """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
     Samples after the end of a row become 0. If the preset asks for it, the mean of each row is then subtracted from all
     samples of the row.
@@ -47,13 +47,16 @@ def prepare_audio(
         samples: audio, (T,) or a batch (B, T), int16 or floating point in -1 to 1.
         lengths: number of valid samples in each row, (B,); None if all samples are valid.
         rate: sampling rate of the audio in Hz.
-        preset: preset that gives the sampling rate and the scale of the result.
+        preset: preset that gives the sampling rate of the result, and says if the mean is subtracted.
         size: number of samples in a frame at the preset's sampling rate.
         resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
-        recorded: recorders of the operations on the samples.
+        recorded: flags of the tools that record the operations on the samples.
+
+    Returns:
+        Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, if any.
 
     Raises:
-        AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
+        AudioError: the audio is empty, has NaN, a wrong shape or type, or lengths that do not match.
     """
     if lengths is not None:
         refuse_rate_as_lengths(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
@@ -88,7 +91,7 @@ def prepare_audio(
 def _subtract_mean(audio: Array, ends: Any) -> Array:
     """Subtract the mean of each row from all samples of the row.
 
-    ``ends`` are the numbers of valid samples of the rows, or None. ``audio`` must be zero after these samples.
+    ``ends`` are the numbers of valid samples of the rows, (B,), or None. ``audio`` must be 0 after these samples.
     """
     xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
@@ -99,7 +102,7 @@ def _subtract_mean(audio: Array, ends: Any) -> Array:
 
 
 def has_short_row(audio: CheckedAudio, size: int) -> bool:
-    """Return True if a row of audio is known to be shorter than a frame of this size.
+    """Return True if a row of audio is known to be shorter than a frame of ``size`` samples.
 
     Lengths on a GPU are not read, because that would wait for the GPU. Short rows of a batch there have no frames.
     """
@@ -154,7 +157,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn if two rows are so similar that they are probably the channels of one recording and not a batch."""
+    """Warn if audio has two rows that are so similar that they are probably the channels of one recording."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())
@@ -168,7 +171,7 @@ def warn_of_channels(samples: Array) -> None:
 
 
 def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -> int:
-    """Return the sampling rate of audio in Hz, as an integer.
+    """Check the sampling rate of audio in Hz, and return it as an integer.
 
     Raises:
         AudioError: the rate differs from the preset's and ``resample`` is False.

@@ -28,9 +28,9 @@ class PresetFrontend(Generic[A]):
 
     Attributes:
         preset: the preset that the front end computes.
-        resample: True to resample audio of another sampling rate, False to refuse such audio.
-        feature: computes the features of the preset, such as log-mel energies, from audio.
-        steps: process the features, one after another.
+        resample: True to resample audio of other sampling rates, False to refuse such audio.
+        feature: object that computes the features of the preset, such as log-mel energies, from audio.
+        steps: objects that process the features, one after another.
     """
 
     preset: Preset
@@ -53,7 +53,7 @@ class PresetFrontend(Generic[A]):
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
     def _make_feature(self, options: Any, like: Any = None) -> Any:
-        """Return an object that computes the feature with these options, on the device of the tensor ``like``."""
+        """Make the object that computes the feature with ``options``, on the device of ``like`` if this is a tensor."""
         raise NotImplementedError
 
     @property
@@ -90,27 +90,29 @@ class PresetFrontend(Generic[A]):
         """Compute the model's input of each row of audio. For a row that is shorter than a frame, shorten the frame.
 
         Args:
-            audio: audio (B, T).
+            audio: audio (T,) or (B, T).
             ends: number of valid samples in each row, (B,), or None.
 
         Returns:
-            Model input (B, frames, dim). With ``ends``, also the number of frames of each row, (B,).
+            Model input (frames, dim) or (B, frames, dim), with zeros after the frames of a shorter row. With ``ends``,
+            also the number of frames of each row, (B,).
         """
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
-        longest = max(map(len, parts), default=0)
-        padded = [xp.concatenate((part, full((longest - len(part), self.dim), 0.0, part))) for part in parts]
-        whole = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
-        features = whole.reshape(*audio.shape[:-1], longest, self.dim)
+        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        longest = max(map(len, inputs), default=0)
+        padded = [xp.concatenate((frames, full((longest - len(frames), self.dim), 0.0, frames))) for frames in inputs]
+        stacked = xp.stack(padded) if inputs else full((0, 0, self.dim), 0.0, audio)
+        features = stacked.reshape(*audio.shape[:-1], longest, self.dim)
         return (
             features
             if ends is None
-            else (features, convert_like([len(part) for part in parts], ends).reshape(ends.shape))
+            else (features, convert_like([len(frames) for frames in inputs], ends).reshape(ends.shape))
         )
 
     def _compute_row(self, audio: Any) -> Any:
+        """Compute the model's input (frames, dim) of audio (T,). Shorten a frame that is longer than T > 1 samples."""
         feature = self.feature
         if 2 <= len(audio) < feature.size:
             feature = self._make_feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
@@ -120,10 +122,10 @@ class PresetFrontend(Generic[A]):
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Return a preset and its statistics, which are None for a preset that needs no statistics.
+    """Load a preset and the statistics that it needs, or None if it needs no statistics or they are left out.
 
-    If the model ships statistics and ``statistics`` is None, warn and drop the steps that need statistics. ``dither``
-    replaces the dithering of the preset, unless it is None.
+    If the model ships statistics and ``statistics`` is None, warn, and drop the steps of the preset that need them.
+    ``dither`` replaces the dithering of the preset, unless it is None.
 
     Raises:
         OptionError: the preset is unknown, or takes no statistics.
@@ -145,8 +147,8 @@ def load_preset(
     if not chosen.statistics:
         raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
-    before = next(index for index, step in enumerate(chosen.steps) if step.statistics)
-    columns = count_columns(chosen.options, chosen.steps[:before])
+    step_index = next(index for index, step in enumerate(chosen.steps) if step.statistics)
+    columns = count_columns(chosen.options, chosen.steps[:step_index])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
             f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
@@ -163,14 +165,14 @@ def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
     return dataclasses.replace(options, **changes)
 
 
-def explain_missing_stream(preset: Preset) -> OptionError:
-    """Return the error for a preset that cannot be computed in chunks, with the reason."""
-    why = f"because {preset.why_no_stream}: call the front end with whole utterances"
-    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks, {why}")
+def make_missing_stream_error(preset: Preset) -> OptionError:
+    """Make the error for a preset that cannot be computed in chunks. The message has the reason."""
+    reason = f"because {preset.why_no_stream}: call the front end with whole utterances"
+    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks, {reason}")
 
 
-def check_graph(preset: Preset) -> None:
+def check_export(preset: Preset) -> None:
     """Raise an OptionError for a preset that cannot be exported or scripted."""
     if preset.why_no_graph:
-        why = f"because {preset.why_no_graph}: run the front end in PyTorch or NumPy"
-        raise OptionError(f"the preset {preset.name!r} cannot be exported, {why}")
+        reason = f"because {preset.why_no_graph}: run the front end in PyTorch or NumPy"
+        raise OptionError(f"the preset {preset.name!r} cannot be exported, {reason}")

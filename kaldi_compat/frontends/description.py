@@ -11,18 +11,13 @@ from kaldi_compat.frontends.steps import count_columns
 
 
 def describe_rows(preset: Preset) -> list[tuple[str, str]]:
-    """Describe the parts of a preset, as pairs (name, description) in the order of processing.
-
-    >>> from kaldi_compat.frontends import Preset
-    >>> describe_rows(Preset.of("paraformer"))[0]
-    ('audio', '16000 Hz, -1 to 1, multiplied by 32768')
-    """
+    """Describe the parts of a preset, as pairs (name, description) in the order of processing."""
     options = ", ".join(f"{name}={value!r}" for name, value in find_changed_options(preset).items())
     scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
-    before = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
+    preprocessing = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
     steps = [*map(str, preset.steps)] or ["none"]
     return [
-        ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *before])}"),
+        ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *preprocessing])}"),
         ("feature", f"{preset.feature}({options})"),
         *(("" if index else "steps", step) for index, step in enumerate(steps)),
         ("input", f"(frames, {count_columns(preset.options, preset.steps)})"),
@@ -34,7 +29,7 @@ def describe_rows(preset: Preset) -> list[tuple[str, str]]:
 
 
 def format_text(preset: Preset) -> str:
-    """Return the description of a preset as lines of text."""
+    """Return the description of a preset as a string of several lines, without a line ending after the last line."""
     lines = [
         f"{preset.name}: {preset.title}",
         *(f"  {name:9} {about}".rstrip() for name, about in describe_rows(preset)),
@@ -50,11 +45,7 @@ def format_html(preset: Preset, title: str) -> str:
 def convert_to_dict(preset: Preset) -> dict[str, Any]:
     """Return the description of a preset for :meth:`Preset.from_dict`, with the values of all options.
 
-    See docs/frontends/format.md.
-
-    >>> from kaldi_compat.frontends import Preset
-    >>> convert_to_dict(Preset.of("paraformer"))["steps"][0], convert_to_dict(Preset.of("paraformer"))["columns"]
-    ({'low_frame_rate': {'stack': 7, 'stride': 6}}, 560)
+    docs/frontends/format.md describes the keys.
     """
     values = {"format": FORMAT_VERSION} | dataclasses.asdict(preset)
     values["options"] = {name: value for name, value in values["options"].items() if name not in SET_BY_PRESET}

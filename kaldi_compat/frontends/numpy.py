@@ -25,7 +25,7 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_rows
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.frontends.audio import check_sampling_rate, check_values, prepare_audio, scale_to_unit
-from kaldi_compat.frontends.base import PresetFrontend, explain_missing_stream, load_preset
+from kaldi_compat.frontends.base import PresetFrontend, load_preset, make_missing_stream_error
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -52,7 +52,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         statistics: statistics that normalize the features: the path of the file that the model ships, or numbers (see
             :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>`). If the preset needs statistics and
             this is None, features are not normalized, and a warning says so.
-        resample: True to resample audio of another sampling rate, False to refuse such audio.
+        resample: True to resample audio of other sampling rates, False to refuse such audio.
         dither: standard deviation of the noise that is added to the samples. If None, the value of the preset is used.
 
     Raises:
@@ -113,7 +113,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``. The samples after a row's length are ignored.
-                sampling_rate: sampling rate of the audio in Hz; None for the model's rate. Audio of another rate is
+                sampling_rate: sampling rate of the audio in Hz; None for the model's rate. Audio of other rates is
                     resampled.
 
             Returns:
@@ -121,8 +121,8 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 frames of each row, ``(B,)``. For a list, a list of inputs.
 
             Raises:
-                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) another
-                    rate; or the lengths do not match the audio.
+                AudioError: the audio is empty, has NaN, a wrong shape or type, or (with ``resample=False``) a rate
+                    other than the preset's; or the lengths do not match the audio.
                 OptionError: ``sampling_rate`` is not a positive whole number.
             """
             rate = self.preset.sampling_rate
@@ -152,14 +152,15 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         return FrontendStream(self)
 
     def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
+        """Make the object that computes the feature with ``options``. ``like`` is ignored: arrays have no device."""
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature._trust_scale()  # No warning: audio has the preset's scale.
+        feature._trust_scale()  # The audio has the preset's scale, about which the feature need not warn.
         return feature
 
 
 class _ArrayStep:
-    """Computes a step on arrays, with the statistics that it needs."""
+    """Computes ``step`` on arrays. A step that needs statistics takes ``statistics``, or the numbers in its options."""
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
@@ -188,8 +189,8 @@ class _ArrayStep:
         else:
             assert self.kind.function is not None
             result = self.kind.function(features, self.options, lengths=counts)
-        counted = counts is None or isinstance(result, tuple)
-        return result if counted else (result, self.kind.count(counts, self.options))
+        is_complete = counts is None or isinstance(result, tuple)
+        return result if is_complete else (result, self.kind.count(counts, self.options))
 
 
 class FrontendStream:
@@ -213,7 +214,7 @@ class FrontendStream:
 
     def __init__(self, frontend: Frontend) -> None:
         if frontend.preset.why_no_stream:
-            raise explain_missing_stream(frontend.preset)
+            raise make_missing_stream_error(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
         self._windows = [_StepStream(step) for step in frontend.steps]
@@ -243,7 +244,7 @@ class FrontendStream:
             Completed frames ``(frames, dim)``, float32. The number of frames may be 0.
 
         Raises:
-            AudioError: the chunk has another shape or type, or NaN, or ``lengths`` is not None.
+            AudioError: the chunk is not an array (T,), has an unsupported type or NaN, or ``lengths`` is not None.
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise make_chunk_error(samples, expects_tensor=False)
@@ -265,7 +266,7 @@ class _FrameHistory:
     frames: Floats | None = None
 
     def append(self, chunk: Floats, length: int) -> None:
-        """Append ``chunk``, which has ``length`` frames."""
+        """Append the frames ``chunk``, (length, dim)."""
         self.frames = chunk if self.frames is None else np.concatenate((self.frames, chunk))
         self.end += length
 
@@ -284,13 +285,13 @@ class _StepStream(WindowFlow):
         self._step, self._size, self._stride, self._left = step, 1, 1, 0
         if isinstance(step.options, LowFrameRateOptions):
             self._size, self._stride = step.options.stack, step.options.stride
-            self._left = (step.options.stack - 1) // 2
+            self._left = (step.options.stack - 1) // 2  # Number of frames before a window's own frame.
         elif not step.kind.per_frame:
             self._size = self._stride = step.options.size
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything received so far."""
+        """Discard everything received so far, for the next utterance."""
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:

@@ -117,6 +117,7 @@ class Preset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise :class:`OptionError` for too many steps or columns, or for a spectrogram of shortened frames."""
         if len(self.steps) > MAX_STEPS:
             raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
         if self.shortens_frame and self.feature == "spectrogram":
@@ -159,8 +160,8 @@ class Preset:
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
-        known = find_nearest_name(name, list_presets())
-        hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(list_presets())}"
+        nearest = find_nearest_name(name, list_presets())
+        hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(list_presets())}"
         raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
 
     @classmethod
@@ -169,6 +170,13 @@ class Preset:
 
         Raises:
             OptionError: the file cannot be read, or does not describe a preset. The message names the file.
+
+        >>> import os, tempfile
+        >>> from kaldi_compat.frontends import Preset
+        >>> path = os.path.join(tempfile.mkdtemp(), "mine.json")
+        >>> _ = open(path, "w").write('{"name": "mine", "feature": "fbank"}')
+        >>> Preset.read(path).feature
+        'fbank'
         """
         name = os.fspath(path)
         try:
@@ -202,8 +210,8 @@ class Preset:
             raise OptionError("a preset must be a JSON object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
-                known = find_nearest_name(str(key), KEYS)
-                hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(KEYS)}"
+                nearest = find_nearest_name(str(key), KEYS)
+                hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(KEYS)}"
                 raise OptionError(f"there is no entry {key!r}: {hint}")
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} must be {_TYPE_WORDS[KEYS[key]]}, not {value!r}")
@@ -257,15 +265,12 @@ class Preset:
 
 
 def is_preset_file(preset: str) -> bool:
-    """Return True for the path of a file with a preset, False for the name of a preset.
-
-    >>> is_preset_file("mine.json"), is_preset_file("./mine"), is_preset_file("paraformer")
-    (True, True, False)
-    """
+    """Return True for the path of a file with a preset (it ends in .json or has a folder), False for a name."""
     return preset.endswith(".json") or os.sep in preset
 
 
 def _parse_source(values: Mapping[str, Any]) -> Source:
+    """Create the source from its attributes by name. Raise :class:`OptionError` for an invalid name or value."""
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
         if key not in fields:
@@ -276,6 +281,7 @@ def _parse_source(values: Mapping[str, Any]) -> Source:
 
 
 def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
+    """Create the options of a feature from values by name. Dithering is off unless ``values`` has it."""
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")

@@ -87,7 +87,7 @@ class Statistics:
                 ``mean`` and ``std``.
 
         Raises:
-            FeatureError: the file cannot be read or has another format.
+            FeatureError: the file cannot be read, or does not have one of these formats.
 
         >>> import os, tempfile
         >>> from kaldi_compat.frontends.statistics import Statistics
@@ -137,19 +137,20 @@ def _parse_funasr(text: str, name: str) -> Statistics:
         FeatureError: a vector is missing or invalid. The message has ``name``, the name of the file.
     """
     vectors = []
-    for part in ("<AddShift>", "<Rescale>"):
-        _, _, after = text.partition(part)
-        vector = re.search(VECTOR, after)
+    for tag in ("<AddShift>", "<Rescale>"):
+        _, _, following = text.partition(tag)
+        vector = re.search(VECTOR, following)
         try:
             vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
             raise FeatureError(
-                f"{name}: the vector of {part} has a word that is not a number: correct the file"
+                f"{name}: the vector of {tag} has a word that is not a number: correct the file"
             ) from None
     return _make_statistics(vectors[0], vectors[1], name)
 
 
 def _parse_json_statistics(content: bytes, name: str) -> Statistics:
+    """Parse the content of WeNet's JSON file, or of a JSON file with mean and std. Errors have the file's ``name``."""
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
@@ -170,15 +171,17 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
 
 
 def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
+    """Convert Kaldi statistics (2, dim + 1): row 0 has the sums and the number of frames, row 1 the sums of squares."""
     if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2 or matrix.dtype.kind not in "fiu":
         raise FeatureError(
             f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.dtype} of shape {matrix.shape}"
         )
-    wide = matrix.astype(np.float64)
-    return _convert_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
+    doubles = matrix.astype(np.float64)
+    return _convert_sums(doubles[0, :-1], doubles[1, :-1], float(doubles[0, -1]), name)
 
 
 def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
+    """Convert the sums (dim,) and the sums of squares (dim,) of ``count`` frames. Errors start with ``name``."""
     if not count >= 1:
         raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
@@ -194,6 +197,7 @@ def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: floa
 
 
 def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
+    """Convert a mean and a standard deviation, two numbers or two vectors (dim,). Errors start with ``name``."""
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -204,6 +208,7 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 
 
 def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
+    """Make statistics of single precision. Raise :class:`FeatureError` for wrong shapes, NaN or infinite values."""
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(
             f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape}: expected two numbers, or "

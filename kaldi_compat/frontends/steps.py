@@ -95,18 +95,14 @@ def make_step(description: Any) -> Step:
 
     Raises:
         OptionError: a step or an option is unknown, or a value is invalid.
-
-    >>> from kaldi_compat.frontends.steps import make_step
-    >>> str(make_step({"low_frame_rate": {"stack": 5, "stride": 1}}))
-    'low_frame_rate(stack=5, stride=1)'
     """
     if not isinstance(description, Mapping) or len(description) != 1:
         raise OptionError(f"a step is one name with its options, such as {{'stack_frames': {{}}}}, not {description!r}")
     ((name, values),) = description.items()
     kind = STEPS.get(name)
     if kind is None:
-        known = find_nearest_name(str(name), STEPS)
-        hint = f"did you mean {known}?" if known else f"choose from {', '.join(STEPS)}"
+        nearest = find_nearest_name(str(name), STEPS)
+        hint = f"did you mean {nearest}?" if nearest else f"choose from {', '.join(STEPS)}"
         raise OptionError(f"there is no step {name!r}: {hint}")
     if not isinstance(values, Mapping):
         raise OptionError(f"the options of the step {name} must be names with values, not {values!r}")

@@ -7,11 +7,12 @@ import sys
 
 
 def _is_process_of_a_program() -> bool:
+    """Return True if the script that Python runs has the name of a program."""
     name = os.path.basename("".join(sys.argv[:1])).removesuffix(".exe").replace("-", "_")
     return os.path.isfile(os.path.join(__path__[0], f"{name}.py"))
 
 
-def _prepare() -> None:
+def _prepare_process() -> None:
     """Configure signals, threads, memory and garbage collection of this process, which runs a program."""
     import gc
     import signal
@@ -41,4 +42,4 @@ def _prepare() -> None:
 
 
 if _is_process_of_a_program():
-    _prepare()
+    _prepare_process()

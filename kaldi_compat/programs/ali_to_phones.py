@@ -58,13 +58,10 @@ def main(options: Options, model: str, source: str, target: str) -> int:
 
 
 def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
-    """Convert alignments to phones.
+    """Convert the transition-ids of alignments to phones.
 
-    Args:
-        block: alignments, a vector of transition-ids for each utterance.
-        model: model of the alignments.
-        form: "phones" for one entry per phone, "frames" for the phone of each frame, or "lengths" for pairs of a phone
-            and its number of frames.
+    ``form`` is "phones" for one number per phone, "frames" for the phone of each frame, or "lengths" for pairs of a
+    phone and its number of frames.
     """
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":
@@ -75,7 +72,7 @@ def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> A
 
 
 class CtmFile:
-    """Writes phones with their numbers of frames to a CTM file. ``frame_shift`` is in seconds."""
+    """Passes the lines of a CTM file of phones to ``write``. ``frame_shift`` is in seconds."""
 
     def __init__(self, write: Callable[[bytes], object], frame_shift: float) -> None:
         self._write = write
@@ -84,7 +81,7 @@ class CtmFile:
         self._time = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
     def write_block(self, block: ArrayBlock) -> None:
-        """Write a line for each phone. Start times are sums in single precision, as in Kaldi."""
+        """Write a line for each phone of a block of pairs (phone, number of frames). Times are rounded as in Kaldi."""
         phones, lengths = block.values.reshape(-1, 2).T
         durations = self._shift * lengths.astype(np.float32)
         starts = np.zeros_like(durations)

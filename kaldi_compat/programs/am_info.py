@@ -15,16 +15,13 @@ e.g.:  am-info final.mdl
 
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print the numbers of phones, pdfs, transition-ids and transition-states, and return the exit status 0.
-
-    Only the transition model is read.
-    """
+    """Print properties of an acoustic model, of which only the transition model is read. Return the exit status 0."""
     write_text("-", format_properties(source))
     return 0
 
 
 def format_properties(source: str) -> str:
-    """Read the transition model in a file, and format its properties in a line each."""
+    """Read the transition model in a file, and format its properties, one in each line."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),

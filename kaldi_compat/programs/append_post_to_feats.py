@@ -46,10 +46,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
 def append_posteriors(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
     """Append the posterior of each class as a column to the features of each utterance.
 
-    Args:
-        block: the features of the utterances.
-        posteriors: the posteriors of each utterance.
-        num_classes: number of classes, which is the number of appended columns.
+    ``posteriors`` has the posteriors of each utterance, and ``num_classes`` is the number of appended columns.
 
     Raises:
         Skip: the features and the posteriors of an utterance have different numbers of frames.

@@ -44,10 +44,7 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
 def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EMPTY_ENTRY) -> ArrayBlock:
     """Append the vector of each utterance to all frames of the utterance.
 
-    Args:
-        block: the features of the utterances.
-        vectors: the vector of each utterance.
-        refusal: warning about an empty matrix, with ``{}`` in place of the key.
+    ``refusal`` is the warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:
         Skip: a matrix is empty, or the vectors of several utterances differ in length.
@@ -56,5 +53,5 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector], refusal: str = EM
     if feats.size == 0:
         raise Skip(refusal.format(key))
     if len({len(vector) for vector in vectors}) > 1:
-        raise Skip
+        raise Skip  # Asks the caller to split the block.
     return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))

@@ -46,7 +46,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)
         return counts.status
-    skipped = parse_dims(options.skip_dims, "--skip-dims")
+    skipped_dims = parse_dims(options.skip_dims, "--skip-dims")
     check = FiniteCheck()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
@@ -60,14 +60,15 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
+            """Normalize a block with the statistics of its entries, and warn about statistics that are not finite."""
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
-                raise Skip
-            replaced = replace_statistics(np.stack(statistics), skipped)
-            used = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
-            if not np.isfinite(used.sum()):
+                raise Skip  # Asks the caller to split the block.
+            replaced = replace_statistics(np.stack(statistics), skipped_dims)
+            used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
+            if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.names()
-                check.check(GIVEN_STATISTICS, zip(names, used, strict=True))
+                check.check(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
             return normalize_block(block, replaced, options)
 
         counts = map_table(blocks, writer, normalize)
@@ -79,7 +80,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
 
 def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:
-    """Normalize the matrices of a block.
+    """Normalize the matrices of a block, and warn about floored variances.
 
     Args:
         block: the features.
@@ -94,6 +95,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     if options.norm_vars:
         variance = compute_mean_and_variance(statistics)[:, 1]
         floored = variance[variance < VARIANCE_FLOOR].tolist()
+        # As in Kaldi, global statistics cause the warnings for each utterance.
         for value in floored * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
     scale, offset = compute_scale_and_offset(statistics, options, feats.dtype)

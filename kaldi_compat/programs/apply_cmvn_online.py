@@ -37,22 +37,24 @@ class Options(OnlineCmvnOptions):
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
+    """Normalize a table, utterance by utterance or speaker by speaker, and return the exit status."""
     statistics = io_ark.load(statistics_source, kind="double-matrix")
-    frames = 0
+    num_frames = 0
     check = FiniteCheck()
     # Without norm_vars, the sums of squares are not used, so only the sums are checked.
     check.check(GIVEN_STATISTICS, [(statistics_source, statistics[: 1 + options.norm_vars])])
 
     @cache
     def make_normalizer() -> OnlineCmvn:
+        """Check the options and make the normalizer, once. As in Kaldi, this happens at the first utterance."""
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        nonlocal frames
+        nonlocal num_frames
         bounds = block.rows()
         result = make_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
-        frames += len(result)
+        num_frames += len(result)
         check.check_last_rows(block, result, bounds)
         return block.with_rows(result)
 
@@ -72,17 +74,12 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             )
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)
-    logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)
+    logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, num_frames)
     return counts.status
 
 
 def group_utterances(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
-    """Yield the names of one speaker's utterances in blocks, after resetting the normalizer for this speaker.
-
-    Args:
-        names: names of the utterances.
-        online: the normalizer, which is reset.
-    """
+    """Reset the normalizer ``online`` for a speaker, and yield the names of the speaker's utterances in blocks."""
     online.reset()
     for first in range(0, len(names), UTTERANCES_PER_BLOCK):
         group = names[first : first + UTTERANCES_PER_BLOCK]

@@ -52,26 +52,26 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
     normalized: Matrix
     normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
     if options.norm_vars:
-        warn_of_floored(variance, end - start, options.max_warnings)
+        warn_of_floored_variances(variance, end - start, options.max_warnings)
     return normalized
 
 
-def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
+def warn_of_floored_variances(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
     """Log a warning for each frame with floored variances.
 
     Args:
-        variance: (frames, dim): variances of the window of each frame.
-        size: (frames,): number of frames of each window.
+        variance: variances (frames, dim) of the columns in the window of each frame.
+        size: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
         max_warnings: largest number of warnings; negative for no limit.
     """
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
-    shown = frames if max_warnings < 0 else frames[:max_warnings]
-    for frame in shown:
+    reported = frames if max_warnings < 0 else frames[:max_warnings]
+    for frame in reported:
         logger.warning(
             "Flooring when normalizing variance, floored %d elements; num-frames was %d", floored[frame], size[frame]
         )
-    if len(shown) < len(frames):
+    if len(reported) < len(frames):
         logger.warning(
             "Suppressing the remaining variance flooring warnings. "
             "Run program with --max-warnings=-1 to see all warnings."

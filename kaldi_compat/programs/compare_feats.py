@@ -30,6 +30,7 @@ class Options(BaseOptions):
 
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
+    """Compare two tables. The exit status is 0 if their average similarity reaches the threshold, otherwise 1."""
     counts = Counts()
     with Tables() as tables:
         blocks, other = tables.read("matrix", first), tables.open_lookup("matrix", second)
@@ -48,18 +49,18 @@ def main(options: Options, first: str, second: str) -> int:
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
         return 1
-    similar = overall >= options.threshold
-    sign = ">=" if similar else "<"
-    word = "similar" if similar else "dissimilar"
+    is_similar = overall >= options.threshold
+    sign = ">=" if is_similar else "<"
+    word = "similar" if is_similar else "dissimilar"
     logger.info("Features are considered %s since %s %s %g", word, format_number(overall), sign, options.threshold)
-    return 0 if similar else 1
+    return 0 if is_similar else 1
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """Add the products of the utterances of a block, one by one, to the sums over earlier utterances.
 
     Args:
-        sums: (3, dim): sums over earlier utterances; (3, 0) before the first utterance.
+        sums: sums over earlier utterances, (3, dim); (3, 0) before the first utterance.
         block: result of :func:`sum_products`.
 
     Returns:
@@ -82,9 +83,7 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     """Compute the inner products of the columns of each utterance's features in two tables.
 
-    Args:
-        block: features of the utterances in the first table.
-        table: the second table.
+    ``block`` has the features of the first table, and ``table`` is the second table.
 
     Returns:
         A matrix (3, dim) for each utterance: products of the first features with themselves, of the second features
@@ -97,11 +96,12 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
-        (frames, dim), (other_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
+        (num_frames, dim), (other_num_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
         if dim != other_dim:
             raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
         raise FeatureError(
-            f"{frames} frames in the first table, but {other_frames} in the second: compare features of equal lengths"
+            f"{num_frames} frames in the first table, but {other_num_frames} in the second: compare features of "
+            "equal lengths"
         )
     feats = stack_rows(block)
     if feats.size == 0:
@@ -112,5 +112,5 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
 
 
 def format_vector(values: DoubleMatrix) -> str:
-    """Format a vector as in Kaldi's logs."""
+    """Format a vector as in Kaldi's logs, such as " [ 1 2.5 ]"."""
     return " [ " + "".join(format_number(value) + " " for value in values) + "]"

@@ -54,13 +54,15 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
                 matrices = find_b(block)  # Look up B first: if B is missing, A need not be readable.
-                return compose(block, stack_matrices(block), matrices, options)
+                return compose_entries(block, stack_matrices(block), matrices, options)
 
             map_table(blocks, writer, compose_with_b)
         else:
             matrix = io_ark.load(a, kind="matrix")
             map_table(
-                tables.read("matrix", b), writer, lambda block: compose(block, matrix, stack_matrices(block), options)
+                tables.read("matrix", b),
+                writer,
+                lambda block: compose_entries(block, matrix, stack_matrices(block), options),
             )
     return 0
 
@@ -82,7 +84,7 @@ def make_lookups(
         return lambda _: matrix, lambda _: True
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
-    def find(block: Block) -> Matrix:
+    def find_transforms(block: Block) -> Matrix:
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
@@ -94,20 +96,20 @@ def make_lookups(
         )
         return matrices
 
-    def has(key: str) -> bool:
+    def has_transform(key: str) -> bool:
         (speaker,) = [key] if speakers is None else speakers.find_each([key])
         return speaker is not None and table.has(speaker)
 
-    return find, has
+    return find_transforms, has_transform
 
 
-def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
+def compose_entries(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
     """Multiply the transforms of each entry of a block.
 
     Args:
         block: block with the keys of the entries.
-        a: transforms (entries, out, middle), or one transform (out, middle) for all entries.
-        b: transforms that are applied before ``a``, (entries, middle, dim) or (middle, dim).
+        a: transforms (entries, out, middle), or one transform (out, middle) for all entries, applied last.
+        b: transforms that are applied first, (entries, middle, dim) or (middle, dim).
         options: options of the program.
 
     Raises:
@@ -120,14 +122,14 @@ def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayB
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Multiply the transforms of two files, write the product to a file, and return the exit status."""
+    """Multiply the transforms of two files and write the product. The status is 1 if a transform is empty, else 0."""
     first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
     if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
         logger.warning(
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = compose(ArrayBlock.from_arrays(["transform"], [first]), first[None], second, options)
+        result = compose_entries(ArrayBlock.from_arrays(["transform"], [first]), first[None], second, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

@@ -36,11 +36,12 @@ class Options(ProcessPitchOptions, PitchOptions):
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Track the pitch of each utterance, compute features from it, and return the exit status."""
     random = KaldiRandom()
-    compute: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
+    track: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
-    def finish(result: Any) -> ArrayBlock:
-        """Compute features from tracked pitch. The main thread draws the noise, in the order of utterances."""
+    def compute_features(result: Any) -> ArrayBlock:
+        """Compute features from pitch that a thread has tracked. The main thread draws the noise in a fixed order."""
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.from_arrays(
@@ -53,6 +54,6 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
         computed = tables.map_in_threads(
-            partial(compute, options=options), read_audio(tables.compute_ahead(blocks), options)
+            partial(track, options=options), read_audio(tables.compute_ahead(blocks), options)
         )
-        return write_pitch(map(finish, computed), writer).status
+        return write_pitch(map(compute_features, computed), writer).status

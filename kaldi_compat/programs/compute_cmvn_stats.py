@@ -40,6 +40,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write statistics of speakers, of utterances, or of all utterances together, and return the exit status."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
@@ -47,13 +48,13 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         weights = tables.open_lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
-            counts = write_by_speaker(tables, options.spk2utt, source, target, weights, check)
+            counts = write_speaker_sums(tables, options.spk2utt, source, target, weights, check)
         elif to_table:
             writer = tables.write("double-matrix", target)
             blocks = tables.read("matrix", source)
             counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights, check))
         else:
-            counts = write_global(tables.read("matrix", source), target, weights, check, binary=options.binary)
+            counts = write_global_sum(tables.read("matrix", source), target, weights, check, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -85,12 +86,9 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 def compute_utterance_statistics(
     block: ArrayBlock, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> ArrayBlock:
-    """Compute the CMVN statistics (2, dim + 1) of each utterance of a block.
+    """Compute the CMVN statistics (2, dim + 1) of each utterance of a block. ``check`` reports NaN and infinities.
 
-    Args:
-        block: features of the utterances.
-        weights: table of the weights of each utterance's frames; None for no weights.
-        check: reports statistics that are not finite.
+    ``weights`` is the table of the weights of each utterance's frames; None for no weights.
     """
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
@@ -100,7 +98,7 @@ def compute_utterance_statistics(
 
 
 class Sum:
-    """Sum of the CMVN statistics of utterances.
+    """Sum of the CMVN statistics of utterances. For the arguments, see :func:`compute_utterance_statistics`.
 
     Attributes:
         statistics: the sum, (2, dim + 1). None without any features, zeros if all utterances were skipped.
@@ -111,11 +109,11 @@ class Sum:
         self._weights = weights
         self._check = check
 
-    def add(self, blocks: Iterable[Block], counts: Counts) -> None:
+    def add_blocks(self, blocks: Iterable[Block], counts: Counts) -> None:
         """Add the statistics of utterances, and count the utterances that were added or skipped."""
-        visit_blocks(self._add, blocks, counts)
+        visit_blocks(self._add_block, blocks, counts)
 
-    def _add(self, block: ArrayBlock) -> ArrayBlock:
+    def _add_block(self, block: ArrayBlock) -> ArrayBlock:
         """Add the statistics of a block of utterances, and return the block."""
         dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
@@ -127,7 +125,7 @@ class Sum:
                 f"the features have dimension {dim}, but earlier features have {self.statistics.shape[1] - 1}: use "
                 "features of one dimension"
             )
-        bounds = np.array([0, len(feats)])
+        bounds = np.array([0, len(feats)])  # All utterances of the block count as one.
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         if not np.isfinite(self.statistics.sum()):
             self._check.check(NEW_STATISTICS, iterate_statistics(block, feats, weights))
@@ -135,25 +133,17 @@ class Sum:
 
 
 def iterate_statistics(block: ArrayBlock, feats: Matrix, weights: Vector | None) -> Iterator[tuple[str, DoubleMatrix]]:
-    """Yield the key and the statistics of each utterance, which are computed only if a caller iterates."""
+    """Yield pairs of the key and the statistics of each utterance. Nothing is computed unless a caller iterates."""
     yield from zip(block.names(), compute_statistics(feats, block.rows(), weights=weights), strict=True)
 
 
-def write_by_speaker(
+def write_speaker_sums(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None, check: FiniteCheck
 ) -> Counts:
-    """Write the CMVN statistics of each speaker.
+    """Write the CMVN statistics of each speaker, and return the numbers of used and skipped utterances.
 
-    Args:
-        tables: opens the tables.
-        spk2utt: rspecifier of the utterances of each speaker.
-        source: rspecifier of the features.
-        target: wspecifier of the statistics.
-        weights: table of the weights of each utterance's frames; None for no weights.
-        check: reports statistics that are not finite.
-
-    Returns:
-        The numbers of used and skipped utterances.
+    The table ``spk2utt`` has the utterances of each speaker, and the table ``source`` has their features. For
+    ``weights`` and ``check``, see :func:`compute_utterance_statistics`.
     """
     counts = Counts()
     writer = tables.write("double-matrix", target)
@@ -164,7 +154,7 @@ def write_by_speaker(
     def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
         total = Sum(weights, check)
         for first in range(0, len(utterances), size):
-            total.add(find_utterances(feats, utterances[first : first + size], counts), counts)
+            total.add_blocks(find_utterances(feats, utterances[first : first + size], counts), counts)
         if total.statistics is None:
             raise Skip(f"No stats accumulated for speaker {speaker}")
         return total.statistics
@@ -177,9 +167,9 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
     """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The features are then looked up one by one, which raises the error again.
-            present = [value for value in table.find_each(keys) if value is not None]
-            if len(present) == len(keys):
-                yield ArrayBlock.from_arrays(keys, present)
+            present_feats = [value for value in table.find_each(keys) if value is not None]
+            if len(present_feats) == len(keys):
+                yield ArrayBlock.from_arrays(keys, present_feats)
                 return
     for key in keys:
         (value,) = table.find_each([key])
@@ -190,12 +180,12 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
             yield ArrayBlock.from_arrays([key], [value])
 
 
-def write_global(
+def write_global_sum(
     blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, check: FiniteCheck, *, binary: bool
 ) -> Counts:
     """Write the single-precision statistics of all utterances together, or an empty matrix, and return the counts."""
     counts, total = Counts(), Sum(weights, check)
-    total.add(blocks, counts)
+    total.add_blocks(blocks, counts)
     if total.statistics is None:
         # As in Kaldi, the failure does not stop the program, and shows only in the exit status.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")

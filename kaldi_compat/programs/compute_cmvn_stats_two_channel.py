@@ -60,7 +60,7 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in the order of the calls' names. A call without two sides gives groups of one.
+    """Group utterances by call, in the order of the calls' names. Utterances of other calls form groups of one.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -94,12 +94,12 @@ class CallBlock:
     size: int = 0  # Size of the features in bytes.
 
     def can_add(self, feats: list[Matrix]) -> bool:
-        """Return True if the block has room for ``feats``, and the matrices in ``feats`` have the block's dimension."""
+        """Return True if the block is empty, or if it has room and the dimension of all matrices in ``feats``."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
 
-    def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
+    def add_call(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
         """Add utterances of one call.
 
         Args:
@@ -154,7 +154,7 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
             if not block.can_add(feats):
                 yield block
                 block = CallBlock()
-            block.add(keys, feats, roles)
+            block.add_call(keys, feats, roles)
             counts.done += len(keys)
     except (ArkError, FeatureError):
         yield block

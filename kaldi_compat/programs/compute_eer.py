@@ -33,7 +33,7 @@ def main(options: NoOptions, source: str) -> int:
 
 
 def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
-    """Return the scores of target and nontarget trials.
+    """Return the scores of target trials, (targets,), and of nontarget trials, (nontargets,).
 
     Raises:
         OptionError: a line is invalid, or there are no target trials or no nontarget trials.
@@ -42,24 +42,24 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     for lines in read_line_lists(rxfilename):
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
-            place, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
-            line_number = len(trials) + place
+            number, mistake = next(filter(lambda pair: pair[1], enumerate(map(describe_mistake, lines), start=1)))
+            line_number = len(trials) + number
             example = "'0.5 target' or '-1.2 nontarget'"
             logger.warning("Line %d must have a score and a label, such as %s", line_number, example)
             raise OptionError(mistake)
         trials += matches
     if not trials:
         raise OptionError("Empty input.")
-    wide = np.array([float(score) for score, _ in trials])
-    for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
-        if "n" not in trials[place][0].lower():  # "inf" and "nan" are valid scores.
-            raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
-    for place in np.flatnonzero(np.isnan(wide)).tolist()[:1]:
-        logger.warning("Line %d has the score NaN, so the equal error rate is meaningless: remove the trial", place + 1)
-    if len(kinds := {kind for _, kind in trials}) == 1:
-        other = "nontarget" if "target" in kinds else "target"
-        logger.warning("All trials have the label '%s': add trials with the label '%s'", *kinds, other)
-    scores = wide.astype(np.float32)
+    doubles = np.array([float(score) for score, _ in trials])
+    for index in np.flatnonzero(abs(doubles) >= FLOAT32_END).tolist():
+        if "n" not in trials[index][0].lower():  # "inf" and "nan" are valid scores.
+            raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[index])}")
+    for index in np.flatnonzero(np.isnan(doubles)).tolist()[:1]:
+        logger.warning("Line %d has the score NaN, so the equal error rate is meaningless: remove the trial", index + 1)
+    if len(labels := {kind for _, kind in trials}) == 1:
+        other = "nontarget" if "target" in labels else "target"
+        logger.warning("All trials have the label '%s': add trials with the label '%s'", *labels, other)
+    scores = doubles.astype(np.float32)
     values, is_target = parse_trials(scores, [kind for _, kind in trials])
     return values[is_target], values[~is_target]
 

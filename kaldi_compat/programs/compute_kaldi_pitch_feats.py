@@ -46,7 +46,7 @@ def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
-    """Yield blocks with the first channel of each utterance.
+    """Yield blocks with the first channel of each utterance, after checking the sampling rates.
 
     Raises:
         AudioError: the sampling rate of an utterance differs from the options. Earlier utterances have been yielded.
@@ -66,25 +66,25 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
 
 def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances: correlation and pitch in Hz of each frame, (frames, 2)."""
-    features, rows = track_block(block.samples, block.starts, block.lengths, options)
-    counts = np.diff(rows)
+    features, bounds = track_block(block.samples, block.starts, block.lengths, options)
+    counts = np.diff(bounds)
     shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
     return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
+    """Analyze audio for the simulation of online decoding. Return the keys of the utterances, and their analyses."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in ranges]
+    return block.names(), [Analysis.from_audio(block.samples[begin : begin + n], options) for begin, n in ranges]
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features, and count the utterances. As in Kaldi, one without frames is written, too."""
+    """Write blocks of pitch features, and count the utterances. As in Kaldi, utterances without frames are written."""
     counts = Counts()
     for block in tracks:
         writer.write_block(_drop_empty_columns(block))
-        for frames in block.shapes[:, 0].tolist():
-            if frames == 0:
+        for num_frames in block.shapes[:, 0].tolist():
+            if num_frames == 0:
                 logger.warning("No frames output in pitch extraction")
             counts.done += 1
             if counts.done % LOG_EVERY == 0:
@@ -95,8 +95,8 @@ def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
 
 def _drop_empty_columns(block: ArrayBlock) -> ArrayBlock:
     """Return the block with the shape (0, 0) for matrices without rows, as Kaldi writes such matrices."""
-    empty = block.shapes[:, 0] == 0
-    if not empty.any():
+    is_empty = block.shapes[:, 0] == 0
+    if not is_empty.any():
         return block
-    shapes: Any = np.where(empty[:, None], 0, block.shapes)
+    shapes: Any = np.where(is_empty[:, None], 0, block.shapes)
     return replace(block, shapes=shapes)

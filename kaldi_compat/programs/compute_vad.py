@@ -24,32 +24,33 @@ class Options(VadOptions):
 @program("compute-vad", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
-    frames = voiced_frames = voiced = unvoiced = 0
+    num_frames = num_voiced_frames = num_voiced = num_unvoiced = 0
 
     def detect(block: ArrayBlock) -> ArrayBlock:
-        nonlocal frames, voiced_frames, voiced, unvoiced
+        """Decide for each frame of a block if it is voiced, and count voiced frames and utterances."""
+        nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
         feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        decisions, numbers = vad.detect_voiced(feats, block.rows(), options)
-        frames += len(decisions)
-        voiced_frames += int(numbers.sum())
-        voiced += int((numbers > 0).sum())
-        unvoiced += int((numbers == 0).sum())
-        for key, number in zip(block.names(), numbers.tolist(), strict=True):
+        decisions, voiced_counts = vad.detect_voiced(feats, block.rows(), options)
+        num_frames += len(decisions)
+        num_voiced_frames += int(voiced_counts.sum())
+        num_voiced += int((voiced_counts > 0).sum())
+        num_unvoiced += int((voiced_counts == 0).sum())
+        for key, number in zip(block.names(), voiced_counts.tolist(), strict=True):
             if number == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
-        decided = block.with_vectors(decisions)
-        return decided.select(numbers > 0) if options.omit_unvoiced_utts else decided
+        decision_block = block.with_vectors(decisions)
+        return decision_block.select(voiced_counts > 0) if options.omit_unvoiced_utts else decision_block
 
     counts = convert_table(detect, "matrix", source, target, kind_out="vector")
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",
-        voiced,
-        counts.total - voiced - unvoiced,
-        unvoiced,
+        num_voiced,
+        counts.total - num_voiced - num_unvoiced,
+        num_unvoiced,
     )
-    if frames:
-        logger.info("Proportion of voiced frames was %g over %d frames.", voiced_frames / frames, frames)
-    return 0 if voiced else 1
+    if num_frames:
+        logger.info("Proportion of voiced frames was %g over %d frames.", num_voiced_frames / num_frames, num_frames)
+    return 0 if num_voiced else 1

@@ -17,12 +17,12 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 @program("concat-feats", USAGE, FileOptions, min_arguments=3)
 def main(options: FileOptions, *sources_and_target: str) -> int:
     *sources, target = sources_and_target
-    parts = [io_ark.load(source, kind="matrix") for source in sources]
-    for source, part in zip(sources, parts, strict=True):
+    matrices = [io_ark.load(source, kind="matrix") for source in sources]
+    for source, matrix in zip(sources, matrices, strict=True):
         require(
-            part.shape[1] == parts[0].shape[1],
-            f"{source} has {part.shape[1]} columns, but {sources[0]} has {parts[0].shape[1]}: concatenate features of "
-            "one dimension",
+            matrix.shape[1] == matrices[0].shape[1],
+            f"{source} has {matrix.shape[1]} columns, but {sources[0]} has {matrices[0].shape[1]}: concatenate "
+            "features of one dimension",
         )
-    io_ark.save(target, np.concatenate(parts), kind="matrix", binary=options.binary)
+    io_ark.save(target, np.concatenate(matrices), kind="matrix", binary=options.binary)
     return 0

@@ -33,6 +33,7 @@ class Options(BaseOptions):
 
 @program("convert-ali", USAGE, Options)
 def main(options: Options, old_model: str, new_model: str, tree: str, source: str, target: str) -> int:
+    """Convert the alignments of ``old_model`` to ``new_model`` and its tree, and return the exit status."""
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
         blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)
@@ -50,15 +51,15 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
             phone_map=phone_map,
         )
 
-        def convert(block: ArrayBlock) -> ArrayBlock:
+        def convert_block(block: ArrayBlock) -> ArrayBlock:
             converted = converter.convert_many(block.values, block.rows())
-            failed = converted.is_truncated | converted.is_short
-            for key, is_short in zip(compress(block.names(), failed), converted.is_short[failed], strict=True):
+            is_failed = converted.is_truncated | converted.is_short
+            for key, is_short in zip(compress(block.names(), is_failed), converted.is_short[is_failed], strict=True):
                 if is_short:
                     logger.warning("Failed to produce suitable phone lengths")
                 logger.warning("Could not convert alignment for key %s (possibly truncated alignment?)", key)
-            return block.with_vectors(converted.ids, np.diff(converted.bounds)).select(~failed)
+            return block.with_vectors(converted.ids, np.diff(converted.bounds)).select(~is_failed)
 
-        counts = map_table(blocks, writer, convert)
+        counts = map_table(blocks, writer, convert_block)
     logger.info("Succeeded converting alignments for %d files, failed for %d", counts.done, counts.failed)
     return counts.status

@@ -58,15 +58,15 @@ def copy_table(options: Options, source: str, target: str) -> int:
     With --compress, matrices are compressed. With --write-num-frames, the numbers of frames are also written.
     """
     with Tables() as tables:
-        num_frames = tables.write("int", options.write_num_frames) if options.write_num_frames else None
+        num_frames_writer = tables.write("int", options.write_num_frames) if options.write_num_frames else None
         writer = tables.write("general-matrix", target)
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy(block: Block) -> Block:
             matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
             copied = matrices if method is None else compress_block(matrices, method, writer)
-            if num_frames is not None:
-                num_frames.write_block(matrices.map(lambda _, matrix: len(matrix)))
+            if num_frames_writer is not None:
+                num_frames_writer.write_block(matrices.map(lambda _, matrix: len(matrix)))
             return copied
 
         counts = map_table(tables.read(options.kind_in, source), writer, copy)
@@ -75,7 +75,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress matrices, except matrices with NaN or infinities, which compression cannot represent."""
+    """Compress the matrices of a block with ``method``, except those that :func:`compress_matrix` cannot compress."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:
@@ -93,6 +93,6 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
 
 
 def unwrap_matrix(value: Any) -> Matrix:
-    """Return the matrix of an object that was read, without the header of an HTK file."""
+    """Return ``value``, or the matrix in it if it comes from an HTK file and has a header."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

@@ -37,7 +37,7 @@ def main(options: Options, source: str) -> int:
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
     """Write each matrix of a table, encoded by ``encode``, to a file, and return the exit status.
 
-    The options name the directory and the extension of the files.
+    ``options`` has ``output_dir`` and ``output_ext``. ``file_format`` is the name of the format in messages.
     """
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:

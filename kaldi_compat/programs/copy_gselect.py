@@ -2,7 +2,7 @@
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
-from kaldi_compat.cli.alignments import map_parts, replace_posteriors, select_first
+from kaldi_compat.cli.alignments import limit_entries, map_parts, replace_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, pack_if_possible
 from kaldi_compat.cli.program import program
@@ -29,12 +29,12 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
-        def limit(block: PosteriorBlock) -> Block:
+        def shorten_lists(block: PosteriorBlock) -> Block:
             if not options.n:
                 return pack_if_possible(block, writer)
-            return replace_posteriors(block, map_parts(lambda part: select_first(options.n, part), block.posteriors))
+            return replace_posteriors(block, map_parts(lambda part: limit_entries(options.n, part), block.posteriors))
 
-        counts = map_table(blocks, writer, limit)
+        counts = map_table(blocks, writer, shorten_lists)
     limited = f",  limiting sizes to {options.n}" if options.n else " "
     logger.info("Copied %d gselect objects%s", counts.done, limited)
     return counts.status

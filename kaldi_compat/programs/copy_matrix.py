@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, stack_rows
+from kaldi_compat.cli.loop import convert_table_or_file, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
@@ -48,7 +48,7 @@ def main(options: Options, source: str, target: str) -> int:
         return block.with_rows(change_elements(stack_rows(block), options)) if changes else block
 
     with np.errstate(all="ignore"):  # As in Kaldi, infinities and NaN are valid results.
-        counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)
+        counts = convert_table_or_file(copy, "matrix", source, target, binary=options.binary, output_first=True)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)
     else:
@@ -65,14 +65,14 @@ def change_elements(matrix: Matrix, options: Options) -> Matrix:
     if options.apply_exp:
         matrix = expf(matrix)
     if options.apply_softmax_per_row:
-        matrix = softmax(matrix)
+        matrix = apply_softmax(matrix)
     if options.apply_power != 1.0:
         # np.power takes the square root for an exponent of 0.5, which differs from C's pow() for -0 and -infinity.
         matrix = np.float_power(matrix, as_float32(options.apply_power)).astype(np.float32)
     return matrix
 
 
-def softmax(matrix: Matrix) -> Matrix:
+def apply_softmax(matrix: Matrix) -> Matrix:
     """Compute the softmax of each row, with sums in Kaldi's order."""
     if matrix.size == 0:
         return matrix

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import are_tables, convert
+from kaldi_compat.cli.loop import are_tables, convert_table_or_file
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.options.declaration import option
@@ -37,8 +37,8 @@ def main(options: Options, source: str, target: str) -> int:
             "--scale has no effect on single files, as in Kaldi; use a table, e.g. scp:'echo x %s |'", source
         )
         scale = 1.0
-    counts = convert(
-        lambda block: resize_and_scale(block, options.change_dim, scale),
+    counts = convert_table_or_file(
+        lambda block: resize_and_scale_vectors(block, options.change_dim, scale),
         "vector",
         source,
         target,
@@ -54,11 +54,11 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def resize_and_scale(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
+def resize_and_scale_vectors(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
     """Scale vectors, after truncating or zero-padding them to ``dim`` elements if ``dim`` is not negative."""
     if dim >= 0:
         values = np.zeros((len(block), dim), np.float32)
-        place = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])
-        values[np.arange(dim) < block.shapes[:, :1]] = block.values[place < dim]
+        index_in_vector = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])
+        values[np.arange(dim) < block.shapes[:, :1]] = block.values[index_in_vector < dim]
         block = block.with_vectors(values.reshape(-1), np.full(len(block), dim))
     return block if scale == 1.0 else block.with_vectors(scale_vector(block.values, scale))

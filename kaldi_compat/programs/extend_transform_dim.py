@@ -3,7 +3,7 @@
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, stack_matrices
+from kaldi_compat.cli.loop import convert_table_or_file, stack_matrices
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.functional.transform import extend_transform
 from kaldi_compat.options.base import require
@@ -39,7 +39,7 @@ def main(options: Options, source: str, target: str) -> int:
         old_dim = transforms.shape[1]
         return block.with_matrices(extend_transform(transforms, options.new_dimension))
 
-    counts = convert(extend, "matrix", source, target, binary=options.binary)
+    counts = convert_table_or_file(extend, "matrix", source, target, binary=options.binary)
     new_dim = options.new_dimension
     if io_ark.is_table_wspecifier(target):
         logger.info("Increased transform dim to %d for %d matrices.", new_dim, counts.done)

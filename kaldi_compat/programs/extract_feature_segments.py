@@ -65,14 +65,15 @@ class Options(BaseOptions):
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
+    """Write each segment, and return the exit status: 0 if at least one segment is written, otherwise 255."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)
-        many = recordings.can_find_many(source)
+        finds_many = recordings.can_find_many(source)
         for lines in read_line_lists(segments):
-            for part in [lines] if many else group_by_recording(lines):
-                for first in range(0, len(part), LINES_PER_BLOCK):
-                    for block in extract(part[first : first + LINES_PER_BLOCK], recordings, options, counts):
+            for group in [lines] if finds_many else group_by_recording(lines):
+                for first in range(0, len(group), LINES_PER_BLOCK):
+                    for block in cut_block(group[first : first + LINES_PER_BLOCK], recordings, options, counts):
                         writer.write_block(block)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0 if counts.done else ERROR_STATUS
@@ -83,11 +84,11 @@ def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
     return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
-def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
-    """Yield the segments of lines in a block. Log segments that cannot be cut, and count all segments.
+def cut_block(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
+    """Yield one block with the segments of ``lines``. Log segments that cannot be cut, and count all segments.
 
     Raises:
-        ArkError: a recording cannot be read. Earlier segments have been yielded.
+        ArkError: a recording cannot be read. The block with the earlier segments is yielded before.
     """
     keys: list[str] = []
     cuts: list[Matrix] = []
@@ -128,7 +129,7 @@ def parse_or_skip(line: str) -> Segment | Skip:
 
 
 def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
-    """Return the frames of a segment.
+    """Return the frames of a segment, (frames, dim), from the features of its recording.
 
     Raises:
         Skip: the segment lies outside the features, or is too short. The exception has Kaldi's warning.

@@ -26,15 +26,15 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
     with Tables() as tables:
         recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
         # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.
-        recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
+        get_recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 
-        def extract(line: str) -> Block:
+        def extract_segment(line: str) -> Block:
             segment = parse_segment(line)
-            wave = recording(segment.recording)
+            wave = get_recording(segment.recording)
             if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
             return create_block([segment.key], [cut_segment(wave, segment, options, line)])
 
-        counts = map_lines(read_lines(segments), writer, extract)
+        counts = map_lines(read_lines(segments), writer, extract_segment)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0

@@ -22,6 +22,7 @@ e.g.:  feat-to-dim scp:feats.scp -
 
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
+    """Write a table of dimensions, or the dimension of the first utterance to a file. Return the exit status 0."""
     codec = InfoCodec("matrix")
     if io_ark.is_table_wspecifier(target):
         convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")

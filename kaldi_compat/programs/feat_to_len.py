@@ -30,5 +30,5 @@ def main(options: NoOptions, source: str, target: str | None = None) -> int:
 
 
 def count_rows(block: ShapeBlock) -> ArrayBlock:
-    """Return the number of rows of each matrix."""
+    """Return a block with the number of rows of each matrix."""
     return block.with_numbers(block.shapes[:, 0])

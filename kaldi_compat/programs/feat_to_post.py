@@ -27,5 +27,5 @@ def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
     """Convert features to posteriors: a frame lists all dimensions with their values as weights."""
     rows, columns = block.shapes.T
     counts = np.repeat(columns, rows)
-    places = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return PosteriorBlock(block.keys, rows, PosteriorArrays(counts, places.astype(np.int32), block.values))
+    indices = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return PosteriorBlock(block.keys, rows, PosteriorArrays(counts, indices.astype(np.int32), block.values))

@@ -39,11 +39,8 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
 def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
     """Look up the weight of each frame's aligned integer. The weight is 0 if the frame does not list the integer.
 
-    If a frame lists the integer twice, the first weight counts.
-
-    Args:
-        block: posteriors of the utterances.
-        alignments: aligned integers (frames,) of each utterance.
+    If a frame lists the integer twice, the first weight counts. ``alignments`` has the aligned integers (frames,) of
+    each utterance.
 
     Raises:
         FeatureError: the numbers of frames differ.

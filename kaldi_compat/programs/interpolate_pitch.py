@@ -26,28 +26,30 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
-    frames = InterpolationCounts()
+    """Fill the gaps in pitch tracks, log how many frames change, and return the exit status."""
+    totals = InterpolationCounts()
     random = KaldiRandom()
 
     def interpolate(_: str, track: Matrix) -> Matrix:
         if options.linear_interpolation:
             return interpolate_linearly(track)
-        return interpolate_smoothly(track, options, random, frames)
+        return interpolate_smoothly(track, options, random, totals)
 
     def interpolate_block(block: ArrayBlock) -> Block:
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
+        # interpolate_utterances() does not interpolate linearly, and takes only finite tracks without negative pitches.
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
-        return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, frames))
+        return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, totals))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
-    if frames.frames:
-        gaps, changed = 100 * frames.gaps / frames.frames, 100 * frames.changed / frames.frames
+    if totals.frames:
+        gaps, changed = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
-            frames.frames,
+            totals.frames,
             gaps,
             changed,
         )

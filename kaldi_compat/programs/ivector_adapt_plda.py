@@ -6,7 +6,7 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.speakers import require_usable
+from kaldi_compat.cli.speakers import require_usable_vector
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.declaration import option
@@ -34,7 +34,7 @@ def main(options: Options, model: str, source: str, target: str) -> int:
     with Tables() as tables:
         for block in tables.read("vector", source):
             for key, vector in block.entries():
-                require_usable(key, vector, plda.dim, "the PLDA model has")
+                require_usable_vector(key, vector, plda.dim, "the PLDA model has")
                 vectors.append(vector)
     if not vectors:
         raise OptionError(f"there are no vectors in {source}: check the rspecifier")

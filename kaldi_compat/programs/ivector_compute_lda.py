@@ -10,7 +10,7 @@ from kaldi_compat.cli.files import format_wxfilename
 from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.speakers import require_usable
+from kaldi_compat.cli.speakers import require_usable_vector
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
@@ -51,7 +51,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     failed += 1
                 else:
                     dim = dim or len(vector)
-                    require_usable(key, vector, dim, "earlier vectors have")
+                    require_usable_vector(key, vector, dim, "earlier vectors have")
                     vectors[key] = vector
                     speakers.append(table[key])
     logger.info("Read %d utterances, %d with errors.", len(vectors), failed)
@@ -82,12 +82,14 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
 
 
 def _compute_offset(linear: Floats, mean: Floats) -> Floats:
-    """Return ``-linear @ mean`` with the rounding errors of Kaldi's ``AddMatVec``, which show in the last digit.
+    """Return ``-linear @ mean``, (out,), with the rounding errors of Kaldi's ``AddMatVec``, which show in the output.
 
     OpenBLAS multiplies groups of four columns with a kernel, and adds each of the last columns without fused products.
     """
-    whole = len(mean) & ~3
-    product = multiply_matrix_vector(linear[:, :whole], mean[:whole], np.zeros(len(linear), np.float32))
-    for column in range(whole, len(mean)):
+    kernel_columns = len(mean) & ~3
+    product = multiply_matrix_vector(
+        linear[:, :kernel_columns], mean[:kernel_columns], np.zeros(len(linear), np.float32)
+    )
+    for column in range(kernel_columns, len(mean)):
         product = product + linear[:, column] * mean[column]
     return 0 - product

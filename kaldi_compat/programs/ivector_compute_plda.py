@@ -11,7 +11,7 @@ from io_ark.models.speaker_statistics import PldaStatistics
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.speakers import find_speaker_vectors, require_usable
+from kaldi_compat.cli.speakers import find_speaker_vectors, require_usable_vector
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.declaration import option
@@ -34,19 +34,20 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
     with Tables() as tables:
         speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)
 
-        def add(speaker: str, utterances: list[str]) -> list[str]:
+        def add_speaker(speaker: str, utterances: list[str]) -> list[str]:
+            """Add the vectors of a speaker to the statistics. The result, ``utterances``, is only counted."""
             nonlocal missing
             vectors = find_speaker_vectors(table, utterances)
             missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             for utterance, vector in vectors:
-                require_usable(utterance, vector, statistics.dim or len(vector), "earlier vectors have")
+                require_usable_vector(utterance, vector, statistics.dim or len(vector), "earlier vectors have")
             statistics.add_speaker(np.stack([vector for _, vector in vectors]))
             return utterances
 
         def add_speakers(block: Block) -> Block:
-            return block.map(add)
+            return block.map(add_speaker)
 
         counts = visit_blocks(add_speakers, speakers)
     if not counts.done:

@@ -11,7 +11,7 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import find_speaker_vectors
-from kaldi_compat.cli.sums import sum_of_vectors
+from kaldi_compat.cli.sums import sum_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scale_vector
@@ -36,6 +36,7 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
+    """Average the vectors of ``first``, or with ``target`` the vectors of ``second`` for each speaker in ``first``."""
     if target is None:
         return average_table(options, first, second)
     return average_speakers(first, second, target, counts_target)
@@ -48,25 +49,26 @@ def average_table(options: Options, source: str, target: str) -> int:
         OptionError: the table is empty.
     """
     with Tables() as tables:
-        total, count = sum_of_vectors(tables.read("vector", source))
+        total, count = sum_vectors(tables.read("vector", source))
     if not count:
         raise OptionError("No iVectors read")
     io_ark.save(target, total * (1.0 / count), kind="double-vector", binary=options.binary)
     return 0
 
 
-def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
+def average_speakers(spk2utt: str, source: str, target: str, counts_target: str | None) -> int:
     """Write the mean vector of each speaker to a table, and return the exit status.
 
-    With ``numbers``, also write the number of averaged utterances of each speaker to this table.
+    With ``counts_target``, also write the number of averaged vectors of each speaker to this table.
     """
     squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
-        counter = tables.write("int", numbers) if numbers else None
+        counts_writer = tables.write("int", counts_target) if counts_target else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
+            """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
             nonlocal dim, done, failed
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
@@ -75,17 +77,18 @@ def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
                 raise FeatureError("the vectors of the utterances differ in dimension: extract all with one model")
-            if counter is not None:
-                counter[speaker] = len(vectors)
+            if counts_writer is not None:
+                counts_writer[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
         def average_block(block: Block) -> Block:
+            """Average the vectors of each speaker in a block, and add the means to the sums that are logged."""
             nonlocal squares, total
             result = block.map(average)
             means = [mean for _, mean in result.entries()]
             if means:
-                numbers = np.concatenate(means)
-                sums = compute_signal_sums(numbers, dim * np.arange(len(means) + 1))
+                elements = np.concatenate(means)
+                sums = compute_signal_sums(elements, dim * np.arange(len(means) + 1))
                 squares = sum(sums[:, 0].tolist(), squares)
                 total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
             return result

@@ -28,6 +28,7 @@ def main(options: Options, source: str, target: str) -> int:
     ratios: list[float] = []
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
+        """Scale the vectors of a block, and log and store the ratios of their lengths to the new length."""
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)
@@ -47,14 +48,15 @@ def main(options: Options, source: str, target: str) -> int:
         if ratios:
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
-            spread = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
-            texts = map(format_number, (mean, spread))
+            deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
+            texts = map(format_number, (mean, deviation))
             logger.info("Average ratio of iVector to expected length was %s, standard deviation was %s", *texts)
     return counts.status
 
 
 def compute_lengths(rows: Matrix) -> Vector:
-    """Compute the Euclidean lengths of vectors, (entries,). As in Kaldi, squares are added in single precision."""
+    """Compute the Euclidean length of each row, (entries,). As in Kaldi, squares are added in single precision."""
+    # The column of zeros gives rows without elements the length 0.
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])
     return result

@@ -41,6 +41,7 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
+    """Score the trials: pairs of a key of the table ``train`` and a key of the table ``test``. Return the status."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
@@ -49,31 +50,32 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         speakers, missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
             entries, num_utts = (
-                select_numbered(block, numbers) if numbers is not None else (list(block.entries()), None)
+                select_entries_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
             )
             missing += len(block) - len(entries)
             speakers.add(plda, options, entries, num_utts)
         logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
-        speakers.log_scale()
+        speakers.log_mean_scale()
         logger.info("Reading test iVectors")
         utterances = Vectors("test", "utterance")
         for block in test_blocks:
             utterances.add(plda, options, list(block.entries()), None)
         logger.info("Read %d test iVectors.", len(utterances.mapped))
-        utterances.log_scale()
+        utterances.log_mean_scale()
 
-    def score(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
+    def score_pairs(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
+        """Return the scores, (trials,). An item of ``first`` or ``second`` is (vector, number of utterances)."""
         enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
         return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
 
     names = "training iVectors", "test iVectors"
-    counts = Trials("score", names, (speakers.find, utterances.find), score).write(trials, target)
+    counts = Trials("score", names, (speakers.find, utterances.find), score_pairs).write_scores(trials, target)
     logger.info("Processed %d trials, %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def select_numbered(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
-    """Return the entries of a block whose keys have a number of utterances, and these numbers. Log the other keys."""
+def select_entries_with_counts(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
+    """Return the entries whose keys have a number of utterances in ``numbers``, and the numbers. Log the other keys."""
     entries, counts = [], []
     for key, vector in block.entries():
         if numbers.has(key):
@@ -100,7 +102,8 @@ class Vectors:
     def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        ``numbers`` has the number of utterances that each vector is the mean of; None for one utterance.
+        ``numbers`` has the number of utterances whose mean each vector is; None for one utterance. Vectors are scaled
+        if ``options.normalize_length`` is True.
 
         Raises:
             OptionError: a key is repeated.
@@ -121,8 +124,8 @@ class Vectors:
             self.mapped[key] = vector, number
         if not entries:
             return
-        wide = np.stack([vector for _, vector in entries]).astype(np.float64)
-        mapped = plda.transform_vectors(wide, normalize_length=False)
+        doubles = np.stack([vector for _, vector in entries]).astype(np.float64)
+        mapped = plda.transform_vectors(doubles, normalize_length=False)
         simple = options.simple_length_normalization
         factors = plda.compute_length_factors(mapped, numbers, simple_length_normalization=simple)
         self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
@@ -131,7 +134,7 @@ class Vectors:
         for (key, _), vector, number in zip(entries, mapped.astype(np.float32), numbers, strict=True):
             self.mapped[key] = vector, number
 
-    def log_scale(self) -> None:
+    def log_mean_scale(self) -> None:
         """Log the mean of the factors that normalize the lengths of the vectors.
 
         Raises:

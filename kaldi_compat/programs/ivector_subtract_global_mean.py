@@ -7,7 +7,7 @@ from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, stack_vectors
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.sums import sum_of_vectors
+from kaldi_compat.cli.sums import sum_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions
@@ -35,22 +35,22 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         if global_mean is None:
-            stored = list(blocks)
-            total, count = sum_of_vectors(stored)
+            stored_blocks = list(blocks)
+            total, count = sum_vectors(stored_blocks)
             logger.info("Read %d iVectors.", count)
             if count:
                 logger.info("Norm of iVector mean was %g", np.linalg.norm(total) / count)
             shift = float(np.float32(-1.0 / max(count, 1))) * total
             counts = map_table(
-                stored, writer, lambda block: shift_all(block, shift) if options.subtract_mean else block
+                stored_blocks, writer, lambda block: shift_vectors(block, shift) if options.subtract_mean else block
             )
         else:
-            counts = map_table(blocks, writer, lambda block: shift_all(block, -global_mean))
+            counts = map_table(blocks, writer, lambda block: shift_vectors(block, -global_mean))
     logger.info("Wrote %d mean-subtracted iVectors", counts.done)
     return counts.status
 
 
-def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
+def shift_vectors(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
     """Add the vector ``shift`` (dim,) to every vector of a block. Compute in the dtype of ``shift``, and store float32.
 
     Raises:

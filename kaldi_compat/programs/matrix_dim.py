@@ -19,6 +19,7 @@ e.g.:  matrix-dim final.mat | cut -f 2
 
 @program("matrix-dim", USAGE)
 def main(options: NoOptions, source: str) -> int:
+    """Print the sizes of the matrices in a table or a file. The exit status is 1 for an empty table, otherwise 0."""
     codec = InfoCodec("matrix")
     if not io_ark.is_table_rspecifier(source):
         rows, columns = io_ark.load(source, kind=codec).shape

@@ -18,16 +18,16 @@ e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec
 
 @program("matrix-sum-rows", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    rows = 0
+    num_rows = 0
 
-    def add(block: ArrayBlock) -> ArrayBlock:
-        nonlocal rows
+    def sum_rows(block: ArrayBlock) -> ArrayBlock:
+        nonlocal num_rows
         matrices = stack_rows(block)
         # compute_statistics() adds up the rows in double precision, as Kaldi does here.
         sums = compute_statistics(matrices, block.rows())[:, 0, :-1].astype(np.float32)
-        rows += len(matrices)
+        num_rows += len(matrices)
         return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))
 
-    counts = convert_table(add, "matrix", source, target, kind_out="vector")
-    logger.info("Summed rows %d matrices, %d rows in total.", counts.done, rows)
+    counts = convert_table(sum_rows, "matrix", source, target, kind_out="vector")
+    logger.info("Summed rows %d matrices, %d rows in total.", counts.done, num_rows)
     return counts.status

@@ -26,6 +26,7 @@ class Options(BaseOptions):
 
 @program("modify-cmvn-stats", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None) -> int:
+    """Change statistics, and return the exit status. With two arguments, no dimension is excluded."""
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 

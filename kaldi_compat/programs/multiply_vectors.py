@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_columns
+from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_arrays
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.declaration import option
 
@@ -43,10 +43,7 @@ def multiply_vectors(
 ) -> tuple[Vector, Lengths]:
     """Multiply vectors element by element, truncated to the shortest vector of an entry.
 
-    Args:
-        factors: for each table, the vector of each entry.
-        keys: keys of the entries, for messages.
-        tolerance: maximum difference between the lengths of an entry's vectors.
+    ``factors`` has the vector of each entry for each table. For ``tolerance``, see :func:`find_common_lengths`.
 
     Returns:
         The elements of all products, and the number of elements of each product, (entries,).
@@ -55,4 +52,4 @@ def multiply_vectors(
         Skip: the lengths differ by more than the tolerance, or a vector is empty.
     """
     lengths = find_common_lengths(factors, tolerance, keys)
-    return reduce(np.multiply, [join_columns(vectors, lengths) for vectors in factors]), np.array(lengths)
+    return reduce(np.multiply, [join_arrays(vectors, lengths) for vectors in factors]), np.array(lengths)

@@ -25,14 +25,9 @@ def main(options: NoOptions, source: str, *others_and_target: str) -> int:
 
 
 def concatenate_vectors(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
-    """Concatenate the vectors of each entry.
+    """Concatenate the vectors that the tables have for each entry. ``parts[t][e]`` is the vector of entry e in table t.
 
-    Args:
-        parts: for each table, the vector of each entry.
-        keys: keys of the entries, which are not used.
-
-    Returns:
-        The elements of all results, and the number of elements of each result, (entries,).
+    Return the elements of all results, and the number of elements of each result, (entries,). ``keys`` is not used.
     """
     lengths = np.array([[len(vector) for vector in vectors] for vectors in parts]).sum(axis=0)
     return np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths

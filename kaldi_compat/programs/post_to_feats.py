@@ -6,7 +6,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.loop import convert_table_or_file
 from kaldi_compat.cli.posteriors import PosteriorOptions, make_posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
 
@@ -28,7 +28,9 @@ def main(options: PosteriorOptions, source: str, target: str) -> int:
         shapes = np.stack((block.frames, np.full(len(block), options.post_dim)), axis=1)
         return ArrayBlock(block.keys, rows.reshape(-1), shapes)
 
-    counts = convert(convert_block, PosteriorArraysCodec(), source, target, binary=options.binary, kind_out="matrix")
+    counts = convert_table_or_file(
+        convert_block, PosteriorArraysCodec(), source, target, binary=options.binary, kind_out="matrix"
+    )
     if io_ark.is_table_wspecifier(target):
         logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     else:

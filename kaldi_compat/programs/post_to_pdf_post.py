@@ -48,6 +48,6 @@ def sum_by_pdf(posteriors: PosteriorArrays, model: TransitionModel) -> Posterior
     pdfs = model.pdfs(posteriors.integers)
     posteriors = posteriors._replace(integers=pdfs)
     collides = np.repeat(find_collisions(pdfs, posteriors.counts), posteriors.counts)
-    apart, other = select_entries(posteriors, ~collides), select_entries(posteriors, collides)
-    result, _ = interleave_frames(reverse_entries(apart), merge_in_hash_order(other))
+    distinct, colliding = select_entries(posteriors, ~collides), select_entries(posteriors, collides)
+    result, _ = interleave_frames(reverse_entries(distinct), merge_in_hash_order(colliding))
     return select_entries(result, result.weights != 0)

@@ -36,7 +36,7 @@ def main(options: Options, source: str, target: str) -> int:
         tracks = stack_rows(block)
         if tracks.size == 0:
             return block
-        if not has_positive_pitch(tracks):
+        if not has_positive_pitch(tracks):  # process_ragged() takes only positive pitches.
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
         return block.with_rows(*process_utterances(tracks, block.rows(), options, random))
 

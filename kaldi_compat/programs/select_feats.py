@@ -56,7 +56,7 @@ def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
 
 
 def parse_selection(selection: str, dim: int) -> list[int]:
-    """Return the columns that a selection names.
+    """Return the columns that a selection names: 0, 12, 11 and 10 for ``0,12-10``.
 
     Args:
         selection: indices and ranges, separated by commas.
@@ -64,9 +64,6 @@ def parse_selection(selection: str, dim: int) -> list[int]:
 
     Raises:
         OptionError: a part of the selection is invalid, or names a column that does not exist.
-
-    >>> parse_selection("0,12-10,3-5", 13)
-    [0, 12, 11, 10, 3, 4, 5]
     """
     require(selection != "", "No ranges or indices in selection string!")
     columns: list[int] = []
@@ -87,16 +84,16 @@ def parse_range(part: str) -> tuple[int, int]:
     Raises:
         OptionError: Kaldi's result depends on uninitialized memory.
     """
-    before, hyphen, after = part.partition("-")
+    start_text, hyphen, end_text = part.partition("-")
     if not hyphen:
         start = end = parse_leading_integer(part)
     else:
-        require(after != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
-        start, end = parse_leading_integer(part[: len(after)]), parse_leading_integer(after)
-    as_written = PLAIN.fullmatch(part) and (not hyphen or int(before) == start)
-    if not as_written:
-        shown = f"{start}-{end}" if hyphen else str(start)
-        logger.warning("Kaldi reads the selection %s as %s; so does this program", part, shown)
+        require(end_text != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
+        start, end = parse_leading_integer(part[: len(end_text)]), parse_leading_integer(end_text)
+    is_as_written = PLAIN.fullmatch(part) and (not hyphen or int(start_text) == start)
+    if not is_as_written:
+        kaldis_range = f"{start}-{end}" if hyphen else str(start)
+        logger.warning("Kaldi reads the selection %s as %s; so does this program", part, kaldis_range)
     return start, end
 
 

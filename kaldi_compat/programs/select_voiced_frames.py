@@ -23,23 +23,24 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select(block: ArrayBlock) -> ArrayBlock:
+            """Keep the frames of a block whose activity is 1. An utterance without such frames is skipped."""
             feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
             activities = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
-            voiced, lengths = np.concatenate(activities), block.shapes[:, 0]
+            activity, lengths = np.concatenate(activities), block.shapes[:, 0]
             if not np.array_equal(list(map(len, activities)), lengths):
                 raise Skip(
-                    f"Mismatch in number for frames {len(feats)} for features and VAD {len(voiced)}, "
+                    f"Mismatch in number for frames {len(feats)} for features and VAD {len(activity)}, "
                     f"for utterance {key}"
                 )
-            chosen = voiced == 1
-            voiced_counts = np.add.reduceat(chosen, block.rows()[:-1], dtype=np.int64)
-            if not np.add.reduceat(voiced != 0, block.rows()[:-1]).all():
+            is_voiced = activity == 1
+            voiced_counts = np.add.reduceat(is_voiced, block.rows()[:-1], dtype=np.int64)
+            if not np.add.reduceat(activity != 0, block.rows()[:-1]).all():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
-            if not (chosen | (voiced == 0)).all():
+            if not (is_voiced | (activity == 0)).all():
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
-            return block.with_rows(feats[chosen], voiced_counts)
+            return block.with_rows(feats[is_voiced], voiced_counts)
 
         counts = map_table(blocks, tables.write("matrix", target), select)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)

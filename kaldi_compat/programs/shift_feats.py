@@ -7,7 +7,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, stack_rows
+from kaldi_compat.cli.loop import convert_table_or_file, stack_rows
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.declaration import option
 
@@ -30,7 +30,7 @@ def main(options: Options, source: str, target: str) -> int:
     is_table = io_ark.is_table_wspecifier(target)
     refusal = "Empty matrix for key {}" if is_table else "Empty input matrix"
     shift = partial(shift_rows, shift=options.shift, refusal=refusal)
-    counts = convert(shift, "matrix", source, target, binary=options.binary)
+    counts = convert_table_or_file(shift, "matrix", source, target, binary=options.binary)
     if is_table:
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status
@@ -41,7 +41,7 @@ def shift_rows(block: ArrayBlock, shift: int, refusal: str) -> ArrayBlock:
 
     Args:
         block: features of the utterances.
-        shift: number of frames.
+        shift: number of frames by which the features move towards the end.
         refusal: warning about an empty matrix, with ``{}`` in place of the key.
 
     Raises:

@@ -30,11 +30,11 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     names = {phone: split_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
 
-        def show(block: ArrayBlock) -> ArrayBlock:
+        def write_alignments(block: ArrayBlock) -> ArrayBlock:
             output.write("".join(format_alignments(block, transitions, names)).encode("latin-1"))
             return block
 
-        visit_blocks(show, tables.read("int-vector", source))
+        visit_blocks(write_alignments, tables.read("int-vector", source))
     return 0
 
 
@@ -44,21 +44,21 @@ def split_bytes(text: str) -> str:
 
 
 def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
-    """Format alignments: a line of transition-ids in brackets, and a line of phones below them, per alignment.
+    """Yield two lines for each alignment: transition-ids with brackets around each phone, and the phones below.
 
     ``names`` maps phones to their symbols.
     """
     segments = split_to_phones(model, block.values, block.rows())
-    words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
-    upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))
+    id_texts = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
+    id_fields, ends = id_texts[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(id_texts)[block.values]))
     widths = np.diff(ends[segments.bounds]) + len("[ ] ")
-    lower = [f"{names.get(phone, '')} " for phone in segments.phones.tolist()]
-    columns = np.maximum(widths, np.fromiter(map(len, lower), np.int64, len(lower)))
-    upper[segments.bounds[:-1]] = "[ " + upper[segments.bounds[:-1]]
-    upper[segments.bounds[1:] - 1] += np.array(
+    phone_fields = [f"{names.get(phone, '')} " for phone in segments.phones.tolist()]
+    columns = np.maximum(widths, np.fromiter(map(len, phone_fields), np.int64, len(phone_fields)))
+    id_fields[segments.bounds[:-1]] = "[ " + id_fields[segments.bounds[:-1]]
+    id_fields[segments.bounds[1:] - 1] += np.array(
         [f"] {' ' * padding}" for padding in (columns - widths).tolist()], object
     )
-    lower = list(map(str.ljust, lower, columns.tolist()))
+    phone_fields = list(map(str.ljust, phone_fields, columns.tolist()))
     frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
     for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
-        yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"
+        yield f"{key}  {''.join(id_fields[begin:end])}\n{key}  {''.join(phone_fields[first:last])}\n\n"

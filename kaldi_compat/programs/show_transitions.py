@@ -55,7 +55,7 @@ def format_transitions(model: TransitionModel, names: dict[int, str], counts: np
     for state, (phone, hmm_state, forward, self_loop) in enumerate(model.tuples.tolist(), 1):
         pdf = f"pdf = {forward}" if model.is_hmm else f"forward-pdf = {forward} self-loop-pdf = {self_loop}"
         yield f"Transition-state {state}: phone = {names.get(phone, '')} hmm-state = {hmm_state} {pdf}\n"
-        for i in range(model.first_ids[state] - 1, model.first_ids[state + 1] - 1):
-            count = "" if counts is None else f" count of pdf = {counts[pdfs[i]]:g}"
-            to = "self-loop" if loops[i] else f"{hmm_state} -> {targets[i]}"
-            yield f" Transition-id = {i + 1} p = {probabilities[i]:g}{count} [{to}]\n"
+        for index in range(model.first_ids[state] - 1, model.first_ids[state + 1] - 1):
+            count = "" if counts is None else f" count of pdf = {counts[pdfs[index]]:g}"
+            target = "self-loop" if loops[index] else f"{hmm_state} -> {targets[index]}"
+            yield f" Transition-id = {index + 1} p = {probabilities[index]:g}{count} [{target}]\n"

@@ -34,22 +34,22 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
-    frames_in = frames_out = 0
+    num_frames_in = num_frames_out = 0
 
     def subsample(block: ArrayBlock) -> ArrayBlock:
-        nonlocal frames_in, frames_out
+        nonlocal num_frames_in, num_frames_out
         feats = stack_rows(block)
-        chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
+        chosen_rows, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
-            frames_in += require_one_entry(block, len(feats))
+            num_frames_in += require_one_entry(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
-        frames_in += len(feats)
-        frames_out += len(chosen)
-        return block.with_rows(feats[chosen], counts)
+        num_frames_in += len(feats)
+        num_frames_out += len(chosen_rows)
+        return block.with_rows(feats[chosen_rows], counts)
 
     counts = convert_table(subsample, "matrix", source, target)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
-    logger.info("Processed %d input frames and %d output frames.", frames_in, frames_out)
+    logger.info("Processed %d input frames and %d output frames.", num_frames_in, num_frames_out)
     return counts.status
 
 
@@ -63,13 +63,10 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
 
     Returns:
         Indices of the chosen rows in the concatenated utterances, and the number of chosen rows of each utterance.
-
-    >>> choose_rows(np.array([3, 2]), 2, 0)
-    (array([0, 2, 3]), array([2, 1]))
     """
     if n < 0:
         return np.repeat(np.arange(lengths.sum()), -n), lengths * -n
     counts = np.maximum(-(-(lengths - offset) // n), 0)
     # The first chosen row is row `offset` of its utterance, and further rows are `n` apart.
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + within * n, counts
+    chosen_index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + chosen_index * n, counts

@@ -49,10 +49,10 @@ def main(options: Options, source: str, target: str) -> int:
         if not (options.include or options.exclude):
             map_table(take_first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
             return 0
-        listed = read_first_fields(options.include or options.exclude)
+        listed_keys = read_first_fields(options.include or options.exclude)
 
         def is_chosen(key: str) -> bool:
-            return (key in listed) == bool(options.include)
+            return (key in listed_keys) == bool(options.include)
 
         def select(block: Block) -> Block:
             return block.select(np.array([is_chosen(key) for key in block.names()]))
@@ -63,7 +63,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
-    """Yield the first ``count`` entries of a table."""
+    """Yield blocks of the first ``count`` entries of a table."""
     for block in blocks:
         yield block.select(np.arange(len(block)) < count)
         count -= len(block)

@@ -15,7 +15,7 @@ from kaldi_compat.cli.alignments import (
 )
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.orders import order_by_sort
+from kaldi_compat.cli.orders import order_keys_by_sort
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions
@@ -39,7 +39,8 @@ class Options(BaseOptions):
 
 @program("sum-post", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str) -> int:
-    frames = disjoint = 0
+    """Add the posteriors of the tables ``first`` and ``second`` under each key, and return the exit status."""
+    num_frames = num_disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, table, writer = (
@@ -48,8 +49,9 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             tables.write(codec, target),
         )
 
-        def add(block: PosteriorBlock) -> PosteriorBlock:
-            nonlocal frames, disjoint
+        def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
+            """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
+            nonlocal num_frames, num_disjoint
             missing = "Second set of posteriors has nothing for key {}, producing no output."
             addends = table.find(block, missing.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
@@ -57,16 +59,17 @@ def main(options: Options, first: str, second: str, target: str) -> int:
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
             pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
             sums = [add_posteriors(one, other, options) for one, other in pairs]
-            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(count for _, count in sums)
+            num_frames += int(block.frames.sum())
+            num_disjoint += sum(count for _, count in sums)
             return replace_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
 
-        counts = map_table(blocks, writer, add)
+        counts = map_table(blocks, writer, add_second_set)
     logger.info(
         "Processed %d frames; for %d frames there was no overlap, i.e. %s%% (e.g. numerator path not in denominator "
         "lattice)",
-        frames,
-        disjoint,
-        f"{disjoint * 100.0 / frames:g}" if frames else "-nan",
+        num_frames,
+        num_disjoint,
+        f"{num_disjoint * 100.0 / num_frames:g}" if num_frames else "-nan",
     )
     logger.info("Done adding %d posteriors;  %d with errors.", counts.done, counts.failed)
     return counts.status
@@ -100,13 +103,13 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     # A rounded sum of more than two terms depends on their order: sort frames with such runs as std::sort does.
     for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
         begin, end = ends[frame] - entries.counts[frame], ends[frame]
-        order[begin:end] = begin + order_by_sort(entries.integers[begin:end].tolist())
+        order[begin:end] = begin + order_keys_by_sort(entries.integers[begin:end].tolist())
     if options.merge:
         counts = np.bincount(keys[starts] >> 32, minlength=len(entries.counts))
         result = PosteriorArrays(
             counts, entries.integers[order[starts]], sum_runs(entries.weights[order], starts, sizes)
         )
-        keep = result.weights != 0
+        is_kept = result.weights != 0
     else:
         # Runs of two entries, the usual case, need no sort. The entry with the smaller weight comes first.
         pairs = starts[sizes == 2]
@@ -115,7 +118,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
         longer = np.flatnonzero(np.repeat(sizes > 2, sizes))
         order[longer] = order[longer][np.lexsort((entries.weights[order[longer]], keys[longer]))]
         result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
-        keep = np.ones(len(order), bool)
+        is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
-        keep &= ~np.repeat(is_disjoint, result.counts)
-    return select_entries(result, keep), int(is_disjoint.sum())
+        is_kept &= ~np.repeat(is_disjoint, result.counts)
+    return select_entries(result, is_kept), int(is_disjoint.sum())

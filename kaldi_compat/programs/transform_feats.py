@@ -38,15 +38,15 @@ class Options(BaseOptions):
 class LogDeterminants:
     """Averages the log determinants of transforms over frames. The average shows whether MLLT converges."""
 
-    frames: int = 0
-    total: float = 0.0
-    is_pseudo: bool | None = None
-    last: tuple[Matrix, float] | None = None
+    num_frames: int = 0  # Number of frames of the transforms added so far.
+    total: float = 0.0  # Sum of the log determinants over these frames.
+    is_pseudo: bool | None = None  # True if the first transform reduces the dimension.
+    last: tuple[Matrix, float] | None = None  # The last transform and its log determinant.
 
-    def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Add a transform of ``frames`` frames of ``dim`` dimensions.
+    def add_transform(self, transform: Matrix, dim: int, num_frames: int) -> None:
+        """Add the log determinant of a transform that is applied to ``num_frames`` frames of ``dim`` dimensions.
 
-        A transform to more dimensions is not counted, nor a singular transform, about which a warning is logged.
+        Transforms to more dimensions are not counted. Singular transforms are not counted either, but logged.
         """
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
@@ -56,16 +56,17 @@ class LogDeterminants:
             self.last = transform, compute_log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
-            self.frames += frames
-            self.total += frames * logdet
+            self.num_frames += num_frames
+            self.total += num_frames * logdet
         else:
             logger.warning("Matrix has bad logdet %g", logdet)
 
-    def report(self) -> None:
+    def log_average(self) -> None:
         """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
-            kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
-            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
+            kind = "[pseudo-]" if self.is_pseudo else ""
+            average = self.total / self.num_frames if self.num_frames else -np.nan
+            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.num_frames)
 
 
 def compute_log_determinant(linear: Matrix) -> float:
@@ -77,8 +78,8 @@ def compute_log_determinant(linear: Matrix) -> float:
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
     """Return the warning for a transform that does not fit features of dimension ``dim``."""
     rows, columns = transform.shape
-    place = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
-    return place + FORGOTTEN if columns == dim + 2 else place
+    warning = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
+    return warning + FORGOTTEN if columns == dim + 2 else warning
 
 
 @program("transform-feats", USAGE, Options)
@@ -94,22 +95,23 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             global_transform = io_ark.load(transform_source, kind="matrix")
 
         def transform(block: ArrayBlock) -> ArrayBlock:
+            """Transform the features of a block, and add the log determinants of the transforms."""
             feats = stack_rows(block)
             matrices = [global_transform] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
-                raise Skip
-            for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
-                logdets.add(matrix, dim, frames)
+                raise Skip  # Asks the caller to split the block.
+            for matrix, num_frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
+                logdets.add_transform(matrix, dim, num_frames)
             if table is None:
                 return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
             pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
         counts = map_table(blocks, writer, transform)
-    logdets.report()
+    logdets.log_average()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -118,12 +120,12 @@ def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | 
     """Apply a linear or affine transform to each row of features.
 
     Args:
-        feats: (rows, dim): features of one or several utterances.
-        matrix: (out, dim), or (out, dim + 1) if its last column is an offset.
-        bounds: (utterances + 1,): first row of each utterance, followed by the number of rows; None for one utterance.
+        feats: features of one or several utterances, (rows, dim).
+        matrix: transform (out, dim), or (out, dim + 1) if its last column is an offset.
+        bounds: first row of each utterance and the number of rows, (utterances + 1,); None for one utterance.
 
     Returns:
-        (rows, out).
+        Transformed features (rows, out).
     """
     dim = feats.shape[1]
     linear = multiply_by_transpose(feats, matrix[:, :dim], bounds)

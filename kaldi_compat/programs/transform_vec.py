@@ -32,11 +32,7 @@ def main(options: NoOptions, transform: str, source: str, target: str) -> int:
 
 
 def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
-    """Apply a linear or affine transform to the vectors of a block.
-
-    Args:
-        block: vectors of dimension dim.
-        matrix: (out, dim), or (out, dim + 1) if its last column is an offset.
+    """Apply a transform (out, dim), or (out, dim + 1) if its last column is an offset, to vectors (dim,) of a block.
 
     Raises:
         Skip: the vectors of several entries differ in length.

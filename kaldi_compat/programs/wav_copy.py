@@ -2,7 +2,7 @@
 
 import io_ark
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert
+from kaldi_compat.cli.loop import convert_table_or_file
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
@@ -17,7 +17,7 @@ e.g.:  wav-copy scp:wav.scp ark:-
 
 @program("wav-copy", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert(lambda block: block, "wave", source, target)
+    counts = convert_table_or_file(lambda block: block, "wave", source, target)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d wave files", counts.done)
     return counts.status

@@ -39,6 +39,7 @@ class Options(ReverberationOptions):
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write the input with reverberation and noises, with one or several channels, and return the exit status 0."""
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)
@@ -57,11 +58,11 @@ def main(options: Options, source: str, target: str) -> int:
                     f"{name} and the impulse response have {len(noise.samples)} and {len(channels)} channels: "
                     "use noises with as many channels as the impulse response"
                 )
-        parts = [(channel, channel) for channel in channels]
+        channel_pairs = [(channel, channel) for channel in channels]
     else:
-        parts = [(options.rir_channel, options.noise_channel)]
+        channel_pairs = [(options.rir_channel, options.noise_channel)]
 
-    for channel, _ in parts:
+    for channel, _ in channel_pairs:
         if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
             location = f" in channel {channel}" if len(rir.samples) > 1 else ""
             logger.warning(
@@ -77,14 +78,14 @@ def main(options: Options, source: str, target: str) -> int:
             options,
             rir_frequency=None if rir is None else rir.sample_frequency,
         )
-        for in_rir, in_noise in parts
+        for in_rir, in_noise in channel_pairs
     ]
     io_ark.save(target, Wave(wave.sample_frequency, pcm16(np.stack(output))), kind="wave")
     return 0
 
 
 def read_wave(name: str) -> Wave:
-    """Read audio from a file or the output of a command."""
+    """Read audio from a file or from the output of a command, and log its size."""
     wave: Wave = io_ark.load(name, kind="wave")
     channels, samples = wave.samples.shape
     log_verbose(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)

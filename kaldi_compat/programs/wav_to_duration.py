@@ -30,7 +30,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     durations: list[float] = []
 
-    def measure(_: str, wave: Any) -> float:
+    def measure_wave(_: str, wave: Any) -> float:
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
             raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
@@ -41,7 +41,7 @@ def main(options: Options, source: str, target: str) -> int:
             numbers = block.compute_durations().astype(np.float32)
             durations.extend(numbers.tolist())
             return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
-        seconds = block.map(measure)
+        seconds = block.map(measure_wave)
         durations.extend(value for _, value in seconds.entries())
         return seconds
 

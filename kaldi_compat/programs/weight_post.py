@@ -42,7 +42,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
 
 def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
-    """Multiply the posteriors of each frame by the weight of the frame. Remove them if the weight is 0 or missing.
+    """Multiply the posteriors of each frame by the weight of the frame. Remove entries whose weight is 0 or missing.
 
     Args:
         block: posteriors of the utterances.
@@ -52,11 +52,11 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
     Raises:
         Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
-    aligned = []
-    for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
-        if abs(len(vector) - frames) > tolerance:
-            raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {frames}")
-        aligned.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
-    per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
-    product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
-    return replace_posteriors(block, select_entries(product, per_entry != 0))
+    frame_weights = []
+    for key, num_frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
+        if abs(len(vector) - num_frames) > tolerance:
+            raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {num_frames}")
+        frame_weights.append(np.append(vector[:num_frames], np.zeros(max(num_frames - len(vector), 0), np.float32)))
+    entry_weights = np.repeat(np.concatenate(frame_weights), block.posteriors.counts)
+    product = block.posteriors._replace(weights=block.posteriors.weights * entry_weights)
+    return replace_posteriors(block, select_entries(product, entry_weights != 0))

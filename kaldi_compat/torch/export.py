@@ -23,7 +23,7 @@ from io_ark import __version__
 from io_ark.specifier import FileName
 from io_ark.tables.overwriting import refuse_replacing
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.frontends.base import check_graph
+from kaldi_compat.frontends.base import check_export
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
 from kaldi_compat.torch.frontend import Frontend
@@ -103,7 +103,7 @@ def export_frontend(
         raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
     if not Path(target).absolute().parent.is_dir():  # Checked first, because the export takes seconds.
         raise FeatureError(f"cannot write {target}: its folder does not exist; create it")
-    check_graph(original.preset)
+    check_export(original.preset)
     module = _copy_with_dft(original, dft)
     program = _export_program(module, _make_example(module, lengths, int16))
     metadata = _collect_metadata(module)

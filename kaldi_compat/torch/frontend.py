@@ -18,7 +18,7 @@ from kaldi_compat.frontends.audio import (
     prepare_audio,
     scale_to_unit,
 )
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, explain_missing_stream, load_preset
+from kaldi_compat.frontends.base import PresetFrontend, check_export, load_preset, make_missing_stream_error
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -106,7 +106,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
     def __prepare_scriptable__(self) -> nn.Module:
         """Return the module that ``torch.jit.script`` compiles instead of this module."""
-        check_graph(self.preset)
+        check_export(self.preset)
         return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:
@@ -220,7 +220,7 @@ class FrontendStream(StreamCall):
 
     def __init__(self, frontend: Frontend, slots: int = 1) -> None:
         if frontend.preset.why_no_stream:
-            raise explain_missing_stream(frontend.preset)
+            raise make_missing_stream_error(frontend.preset)
         self.frontend, self.slots = frontend, slots
         modules: Any = [frontend.feature, *frontend.steps]
         self._chain = StreamChain(*(module.stream(slots) for module in modules))

@@ -8,7 +8,7 @@ from typing import Any
 
 import io_ark
 from io_ark.tables.overwriting import refuse_overwriting
-from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, report_error, warnings_in_one_line
+from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, report_error, show_warnings_in_one_line
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_explain.explanation import Explanation, explain
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(sys.argv[2:] if argv is None else argv)
         if arguments.plot:
             refuse_overwriting(arguments.plot, [arguments.features, arguments.audio])
-        with warnings_in_one_line():
+        with show_warnings_in_one_line():
             explanation = explain(arguments.features, arguments.audio, tolerance=arguments.tolerance)
         print(explanation)
         if arguments.plot:

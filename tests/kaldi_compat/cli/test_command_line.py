@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.cli.command_line import StandardOptions, format_shell_line, format_usage, parse, rewrite_script_style
-from kaldi_compat.cli.log import log_verbose, logger, logging_as_kaldi
+from kaldi_compat.cli.log import log_as_kaldi, log_verbose, logger
 from kaldi_compat.cli.program import program
 from kaldi_compat.dump import cli as dump
 from kaldi_compat.errors import OptionError
@@ -439,7 +439,7 @@ def test_script_style_is_rewritten(argv: list[str], rewritten: list[str]) -> Non
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_as_kaldi("copy-feats", verbose=0):
+    with log_as_kaldi("copy-feats", verbose=0):
         logger.warning("no statistics for %s", "\x1b[31mred\x07")
     errors = capsys.readouterr().err
     assert errors.startswith("WARNING (copy-feats[")

@@ -14,8 +14,8 @@ import pytest
 import io_ark
 from io_ark.errors import PipesRefusedError
 from io_ark.streams.pipes import COMMANDS_IN_PROCESS, run_in_process, spawn
-from kaldi_compat.cli.in_process import commands_in_process
-from kaldi_compat.cli.log import logging_as_kaldi
+from kaldi_compat.cli.in_process import run_commands_in_process
+from kaldi_compat.cli.log import log_as_kaldi
 from kaldi_compat.dump import commands as dump_commands
 from kaldi_compat.programs import wav_copy
 from tests.support.programs import run
@@ -115,7 +115,7 @@ def children() -> set[str]:
 @pytest.mark.parametrize("command", OURS)
 def test_command_leaves_what_its_process_leaves(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     before = children()
-    with logging_as_kaldi("outer", 3), commands_in_process():
+    with log_as_kaldi("outer", 3), run_commands_in_process():
         done = run_in_process(command, start)
     assert children() <= before  # none is left
     stderr = capfd.readouterr().err
@@ -127,7 +127,7 @@ def test_command_leaves_what_its_process_leaves(command: str, capfd: pytest.Capt
 
 @pytest.mark.parametrize("command", SHELLS)
 def test_any_other_command_is_left_to_a_shell(command: str) -> None:
-    with commands_in_process():
+    with run_commands_in_process():
         assert run_in_process(command, start) is None
 
 
@@ -138,7 +138,7 @@ def test_program_of_another_installation_is_left_to_a_shell(tmp_path: Path, monk
         (folder / "wav-copy").write_text(text)
         (folder / "wav-copy").chmod(0o755)
         monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
-        with commands_in_process():
+        with run_commands_in_process():
             assert run_in_process("wav-copy a.wav -", start) is None
 
 
@@ -154,7 +154,7 @@ def test_programs_and_the_dump_start_no_process(monkeypatch: pytest.MonkeyPatch)
     assert status == 0 and "Copied 2 wave files" in log
     for key, value in io_ark.read("ark:here.ark", kind="wave"):
         assert np.array_equal(value.samples, expected[key].samples)
-    with commands_in_process():
+    with run_commands_in_process():
         found = dump_commands.read_from_command(f"{OURS[3]}|", io_ark.codecs.codec("wave"))
         assert np.array_equal(found.samples, expected["u"].samples)
     with pytest.raises(AssertionError, match="process"):
@@ -166,7 +166,7 @@ def test_programs_and_the_dump_start_no_process(monkeypatch: pytest.MonkeyPatch)
 def test_commands_that_are_refused_are_refused_here_too(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if how == "environment":
         monkeypatch.setenv("IO_ARK_NO_PIPES", "1")
-    with commands_in_process(), pytest.raises(PipesRefusedError):
+    with run_commands_in_process(), pytest.raises(PipesRefusedError):
         io_ark.load("wav-copy a.wav - |", kind="wave", pipes=how == "environment")
 
 

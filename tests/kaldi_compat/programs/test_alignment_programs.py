@@ -70,7 +70,7 @@ def insert(order: list[int], key: int, buckets: int) -> None:
 def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty: int) -> None:
     counts = np.array([0] * empty + [len(keys), 1])
     pdfs, frames = np.array([*keys, 5], np.int64), np.repeat(np.arange(len(counts)), counts)
-    order = orders.order_by_hash(pdfs, frames, counts)
+    order = orders.order_keys_by_hash(pdfs, frames, counts)
     assert pdfs[order].tolist() == [*inserted_one_by_one(keys), 5]
 
 
