@@ -106,17 +106,17 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     """Parse the arguments of ``kaldi-compat``.
 
     Returns:
-        the job, or the text of the help or version to print instead.
+        the job of ``dump``, or the text that another command or option, such as ``info`` or ``--help``, prints.
 
     Raises:
         OptionError: a command, feature or option is unknown, a value is invalid, or the number of arguments is wrong.
     """
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
-    any_feature = list_flags()
-    words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
-    first = "".join(words[words.index("--") + 1 :][:1])
-    flags = any_feature | (get_feature_flags(first) if first in FEATURES else {})
+    all_flags = list_flags()
+    words = rewrite_script_style(argv[1:], all_flags | get_flags(CommonOptions))
+    first_argument = "".join(words[words.index("--") + 1 :][:1])
+    flags = all_flags | (get_feature_flags(first_argument) if first_argument in FEATURES else {})
     _refuse_script_options(words)
     line = parse(words, flags, CommonOptions)
     if line.standard.help:
@@ -124,16 +124,16 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if line.standard.version:
         return format_version("kaldi-compat")
     options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
-    leading = [] if options.source else ["<feature>"]
+    feature_argument = [] if options.source else ["<feature>"]
     if options.source and line.arguments[:1] and is_feature(line.arguments[0]):
         name = line.arguments[0]
         raise UsageError(f"{name} is a feature, but --{options.source} names what to compute: remove {name}")
-    if not len(leading) < len(line.arguments) <= len(leading) + 3:
+    if not len(feature_argument) < len(line.arguments) <= len(feature_argument) + 3:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
-        expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
+        expected = " ".join([*feature_argument, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
-    feature, *places = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
-    for url in filter(is_url, (*places, options.speed_dir)):
+    feature, *paths = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
+    for url in filter(is_url, (*paths, options.speed_dir)):
         raise UsageError(f"{url} is a URL, but a dump needs local folders: name a local folder")
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:
@@ -147,22 +147,22 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
             raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
         for flag in overridden:
             if normalize(flag.name) not in get_feature_flags(feature):
-                program, advice = get_spectral_part(feature) or PITCH, _suggest_place(normalize(flag.name), feature)
+                program, advice = get_spectral_part(feature) or PITCH, _suggest_remedy(normalize(flag.name), feature)
                 raise UsageError(f"--{flag.name} is not an option of {program}: {advice}")
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
-    job = Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
+    job = Job(Layout.from_paths(paths[0], feature, *paths[1:]), options, overrides)
     _refuse_unused(job)
     return job
 
 
 def list_flags() -> dict[str, Flag]:
-    """Return the flags of the dump and of all features, by name. Some of them are accepted only to name their file."""
+    """Return the flags of the dump, all features and pitch processing by name. No feature accepts all of them."""
     tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
     return {name: flag for table in tables for name, flag in table.items()}
 
 
 def _refuse_script_options(words: Sequence[str]) -> None:
-    """Raise UsageError for an option that only Kaldi's scripts have. The message says what to do instead."""
+    """Raise UsageError, with advice, if a word before ``--`` is an option that only Kaldi's scripts have."""
     for word in takewhile(lambda word: word != "--", words):
         name = normalize(word[2:].partition("=")[0])
         if name in SCRIPT_OPTIONS:
@@ -175,10 +175,10 @@ def is_feature(argument: str) -> bool:
 
 
 def _refuse_unused(job: Job) -> None:
-    """Raise UsageError for an option that has no effect in a job."""
-    used = get_source_class(job.source).list_used_options(job.options) if job.source else set()
+    """Raise UsageError if an option has a value other than its default, but no effect in the job."""
+    used_options = get_source_class(job.source).list_used_options(job.options) if job.source else set()
     for scope in SCOPES:
-        unused = () if scope.includes(job) else set(scope.options).difference(used)
+        unused = () if scope.includes(job) else set(scope.options).difference(used_options)
         for flag in (OWN_FLAGS[normalize(name)] for name in sorted(unused)):
             if (value := getattr(job.options, flag.field)) != flag.default:
                 fault = f"--{flag.name}={format_value(value)} has no effect here: it applies only to {scope.text}"
@@ -186,7 +186,7 @@ def _refuse_unused(job: Job) -> None:
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:
-    """Return the options of a dump. The outputs of an extractor are compressed only on request."""
+    """Make options from values by field name. By default, the outputs of an extractor are not compressed."""
     try:
         options = DumpOptions(**values)
     except OptionError as error:
@@ -195,7 +195,7 @@ def _make_options(values: dict[str, Any]) -> DumpOptions:
 
 
 def _suggest_feature(feature: str) -> str:
-    """Return advice for a word that should name a feature."""
+    """Return advice for ``feature``, which is not the name of a feature."""
     from kaldi_compat.frontends.preset import list_presets
 
     if feature in list_presets():
@@ -206,8 +206,8 @@ def _suggest_feature(feature: str) -> str:
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 
 
-def _suggest_place(name: str, feature: str) -> str:
-    """Return advice for an option that a command line cannot set for a feature."""
+def _suggest_remedy(name: str, feature: str) -> str:
+    """Return advice for the option ``name``, which a command line cannot set for ``feature``."""
     for conf, option in ((PITCH_CONF, "pitch-conf"), (PROCESS_CONF, "pitch-postprocess-conf")):
         if feature.endswith(PITCH) and name in get_conf_flags(conf):
             return f"write it to a file, and pass --{option}=FILE"
@@ -215,9 +215,9 @@ def _suggest_place(name: str, feature: str) -> str:
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:
-    """Return the text that a command other than ``dump`` prints. Raise UsageError for an unknown command."""
-    begin = argv[1:] if argv and argv[0] in ("info", "programs") else argv
-    if begin and begin[0] in ("--help", "-h"):
+    """Return the text that ``info``, ``programs``, ``--help`` or ``--version`` prints. Raise UsageError otherwise."""
+    options = argv[1:] if argv and argv[0] in ("info", "programs") else argv
+    if options and options[0] in ("--help", "-h"):
         return PROGRAM_USAGE
     if argv and argv[0] == "--version":
         return format_version("kaldi-compat")
@@ -236,7 +236,7 @@ def _describe_other_command(argv: Sequence[str]) -> str:
 
 
 def list_programs() -> dict[str, Any]:
-    """Return Kaldi's programs by name, sorted."""
+    """Return the programs that replace Kaldi's, sorted by name. Their attribute ``text`` is the usage."""
     scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     return {
         script.name: script.load()
@@ -246,11 +246,7 @@ def list_programs() -> dict[str, Any]:
 
 
 def summarize_usage(text: str) -> str:
-    """Return the first sentence of a program's usage.
-
-    >>> summarize_usage("Copies frames, e.g. of a table. More. Usage: copy")
-    'Copies frames, e.g. of a table.'
-    """
+    """Return the first sentence of a program's usage. The full stops of "e.g." do not end a sentence."""
     about = " ".join(text.split("Usage:")[0].split())
     return re.split(r"(?<=[.])(?<!e[.]g[.]) ", about)[0]
 

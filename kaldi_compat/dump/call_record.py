@@ -48,7 +48,7 @@ class CallRecord:
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def list_files(self) -> list[Path]:
-        """Return the files that may affect results. They include missing files, which a later call may find."""
+        """Return the files that were read, but not written. They include missing files, which a later call may find."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
@@ -62,7 +62,7 @@ def _install_hook() -> None:
 
 @contextlib.contextmanager
 def record_calls() -> Iterator[CallRecord]:
-    """Record the files and other sources of data that the code of this block uses."""
+    """Yield a record of the files and other sources of data that the code of the ``with`` block uses."""
     _install_hook()
     record = CallRecord()
     environment: Any = os.environ
@@ -80,6 +80,7 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
     """Environment variables that record their names when the user's code reads them."""
 
     def __getitem__(self, name: str) -> str:
+        """Return the value of a variable. Record its name if the user's code reads it."""
         frame: FrameType | None = sys._getframe(1)
         while frame and frame.f_globals.get("__name__") in ENVIRONMENT_MODULES:
             frame = frame.f_back
@@ -91,7 +92,7 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
 
 
 def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record an audit event. Python calls this for all events of the process, so it returns early."""
+    """Record the source of data that an audit event shows. Python calls this for every event, so it returns early."""
     record = next(iter(_active), None)
     if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():
         return

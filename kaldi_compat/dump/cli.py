@@ -24,20 +24,20 @@ from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, read_confs
 from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_reason
-from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
-from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
-from kaldi_compat.dump.inputs import SCRIPT, InputWatch, compute_digests_of, get_stamps
+from kaldi_compat.dump.files import check_system, check_writable, lock_dump, make_directory, share_lock
+from kaldi_compat.dump.finalize import Outcome, finalize_dump, prepare_archives, prepare_directories
+from kaldi_compat.dump.inputs import SCRIPT, InputWatch, compute_digests, get_stamps
 from kaldi_compat.dump.model import MATRIX, Trial, try_extractor
 from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions, Job, Layout
-from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
+from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, remove_all_unfinished_files
 from kaldi_compat.dump.plan import (
     DumpPlan,
+    check_directory_paths,
     check_inputs,
-    check_places,
     get_listing,
     make_plan,
-    read_lines_of,
     read_plan,
+    read_shard_lines,
     update_plan,
     write_plan,
 )
@@ -46,13 +46,13 @@ from kaldi_compat.dump.sources import make_source, make_source_option
 from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
-from kaldi_compat.dump.user_code import Interrupted, supervise
+from kaldi_compat.dump.user_code import Interrupted, supervise_job
 from kaldi_compat.dump.workers import (
     count_cores,
-    list_complete,
+    list_complete_archives,
     refuse_start_in_worker,
-    run_local,
     verify_archives,
+    write_archives_locally,
 )
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -77,27 +77,27 @@ INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit status.
+    """Run a command line of ``kaldi-compat`` and return the exit status.
 
     Without ``argv``, run the command line of this process, which may end the process.
     """
     if argv is None:
         open_closed_streams()
-        status = _run(sys.argv[1:], is_program=True)
+        status = _run_command_line(sys.argv[1:], is_program=True)
         if status == INTERRUPTED_STATUS:
             os._exit(status)  # Python would wait for threads, which may read a pipe without a writer.
         return end_process(status)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        return _run(argv)
+        return _run_command_line(argv)
     finally:
         for number, handler in handlers.items():
             with contextlib.suppress(ValueError):  # Outside of the main thread, no handler can be changed.
                 signal.signal(number, handler)
 
 
-def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
-    """Run a command line and return the exit status. A program runs an extractor in a supervised child process."""
+def _run_command_line(argv: Sequence[str], *, is_program: bool = False) -> int:
+    """Run a command line and return the exit status. With ``is_program``, an extractor runs in a supervised process."""
     try:
         job = parse_arguments(argv)
     except OptionError as error:
@@ -105,7 +105,7 @@ def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     if isinstance(job, str):
         return run_printing_command(lambda: print(job) or 0)
     if is_program and (source := make_source(job)) and hasattr(os, "fork"):
-        return supervise(lambda: _run_job(job), source.label, _say)
+        return supervise_job(lambda: _run_job(job), source.label, _say)
     return _run_job(job)
 
 
@@ -114,8 +114,8 @@ def _run_job(job: Job) -> int:
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     install_signal_handlers(deadline)
     try:
-        with COMMANDS.allowed():
-            outcome = run(job)
+        with COMMANDS.allow():
+            outcome = run_dump(job)
         if not outcome.good_enough:
             return _say("fewer than 95% of the utterances have features: see the messages above", FAILED_STATUS)
         return 0
@@ -140,26 +140,27 @@ class Deadline:
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
         self._listening, self._writing = os.pipe()
-        self._cancelled = threading.Event()
+        self._canceled = threading.Event()
         threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
 
     def _wait(self, seconds: float, call: Callable[[], object]) -> None:
+        """Wait for :meth:`start` and then ``seconds`` more. Call the function unless the call was canceled."""
         if hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # The main thread must receive the signals.
         started = b""
         with contextlib.suppress(OSError):  # The user's code may have closed the pipe.
             started = os.read(self._listening, 1)
             os.close(self._listening)
-        if started and not self._cancelled.wait(seconds):
+        if started and not self._canceled.wait(seconds):
             call()
 
     def start(self) -> None:
-        """Start to wait. The call follows after the given seconds, unless it is canceled."""
+        """Start the time limit. The function is called at its end, unless the call is canceled."""
         os.write(self._writing, b".")
 
     def cancel(self) -> None:
         """Cancel the call, and close the pipe."""
-        self._cancelled.set()
+        self._canceled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing)
 
@@ -173,21 +174,16 @@ def end_at_once() -> None:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
+    """Install handlers of SIGINT, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
 
-    Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed.
-
-    Args:
-        deadline: ends the job some time after the first signal.
-
-    Raises:
-        Interrupted: in the main thread, when a signal arrives.
+    Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed. The first
+    signal starts ``deadline``, and raises :class:`Interrupted` in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
-    def end_in_order(*_: object) -> None:
+    def end_job_cleanly(*_: object) -> None:
         for number in handled:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
@@ -195,29 +191,20 @@ def install_signal_handlers(deadline: Deadline) -> None:
         raise Interrupted
 
     for number in handled:
-        signal.signal(number, end_in_order)
+        signal.signal(number, end_job_cleanly)
 
 
 def _say(message: str, status: int = 0) -> int:
+    """Print a message to standard error, and return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of :func:`kaldi_compat.dump.dump`.
+    """Run the job of the public function :func:`kaldi_compat.dump.dump`, and return its outcome.
 
-    Args:
-        data: data directory.
-        log: directory of the plan and the logs.
-        archives: directory of the archives.
-        extractor: name of a feature or an extractor, or an object that computes outputs.
-        name: name of the object in the names of files.
-        options: options of the command line by name.
-
-    Raises:
-        OptionError: the options are invalid.
-        DumpError: the job cannot be run or resumed.
+    The public function describes the arguments and the errors. ``options`` holds its keyword arguments by name.
     """
     if not {"help", "version"}.isdisjoint(map(normalize, options)):  # They would result in a text instead of a job.
         advice = "run `kaldi-compat dump --help` or `kaldi-compat --version`"
@@ -233,14 +220,14 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
     feature = [extractor] if extractor and not source else []
-    with with_keywords(), COMMANDS.allowed():
+    with spell_options_as_keywords(), COMMANDS.allow():
         if not extractor and options.keys().isdisjoint(SOURCES):
             for key in options:  # The user may have misspelled the option that names the extractor.
                 find_flag(list_flags() | get_flags(CommonOptions), key)
             raise OptionError("no extractor is given: pass a feature, a preset, package.module:name, or an object")
         job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
         assert not isinstance(job, str), "only help and version, which are refused above, result in text"
-        return run(replace(job, extractor=extractor if is_object else None))
+        return run_dump(replace(job, extractor=extractor if is_object else None))
 
 
 _spelled: ContextVar[Callable[[str], str]] = ContextVar("_spelled", default=str)
@@ -256,6 +243,7 @@ def spell_as_keywords(message: str) -> str:
     """
 
     def spell_flag(flag: re.Match[str]) -> str:
+        """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""
         is_switch = isinstance(getattr(OWN_FLAGS.get(flag[1]), "default", ""), bool) and not flag[2]
         return flag[1].replace("-", "_") + ("=True" if is_switch else flag[2])
 
@@ -264,20 +252,22 @@ def spell_as_keywords(message: str) -> str:
 
 
 @contextlib.contextmanager
-def with_keywords() -> Iterator[None]:
-    """Spell options as Python keywords in the messages that this block prints and raises."""
-    before = _spelled.set(spell_as_keywords)
+def spell_options_as_keywords() -> Iterator[None]:
+    """Spell options as Python keywords in the messages that the ``with`` block prints and raises."""
+    token = _spelled.set(spell_as_keywords)
     try:
         yield
     except KaldiCompatError as error:
         error.args = (spell_as_keywords(str(error)),)
         raise
     finally:
-        _spelled.reset(before)
+        _spelled.reset(token)
 
 
-def run(job: Job) -> Outcome:
-    """Run or resume a job. Return its outcome, which counts the complete archives of all parts of the job.
+def run_dump(job: Job) -> Outcome:
+    """Run or resume a job, and return its outcome.
+
+    While archives of other parts of the job are missing, only ``utterances`` of the outcome is set.
 
     Raises:
         DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
@@ -315,16 +305,16 @@ def run(job: Job) -> Outcome:
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
-    new_plan = None if _follows_plan(job) else _try_and_plan(job)
+    new_plan = None if _follows_plan(job) else _make_plan_with_trial(job)
     followed_plan = new_plan or read_plan(job.layout.plan)
     _check_kinds(job.options, followed_plan.trial)
     check_outputs(job, followed_plan)
-    with locked_plan(job, new_plan) as current_plan:
+    with lock_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
         shards = plan.select_part(number, parts)
         # A part of a job checks only the lines of its archives, because many parts would check each line many times.
         if job.options.shard and job.options.by_speaker:
-            lines_of_part = chain.from_iterable(read_lines_of(plan, shard, job.layout.data) for shard in shards)
+            lines_of_part = chain.from_iterable(read_shard_lines(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
         complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in shards if shard.number not in complete_before]
@@ -334,23 +324,23 @@ def run(job: Job) -> Outcome:
             _choose_runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
-        done = list_complete(job, plan)
-        if lost := [shard.number for shard in shards if shard.number not in done]:
+        complete = list_complete_archives(job, plan)
+        if lost := [shard.number for shard in shards if shard.number not in complete]:
             raise DumpError(
                 f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
                 "then create the missing archives with --resume"
             )
-        if left := len(plan.shards) - len(done):
-            archives = "archive is" if left == 1 else "archives are"
-            _say(f"part {number} of {parts} is done; {left} {archives} left to other parts")
-            if faulty := [shard.number for shard in shards if done[shard.number][2]]:
-                log = job.layout.get_file_of_archive(faulty[0], "log")
-                more = f" and {len(faulty) - 1} more log{'s' * (len(faulty) > 2)}" if faulty[1:] else ""
-                _say(f"the failed utterances of this part are listed in {log}{more}")
-            return Outcome(sum(n - failed for n, _, failed in done.values()), 0, (), 0.0, {})
+        if remaining := len(plan.shards) - len(complete):
+            archives = "archive is" if remaining == 1 else "archives are"
+            _say(f"part {number} of {parts} is done; {remaining} {archives} left to other parts")
+            if failed_in := [shard.number for shard in shards if complete[shard.number][2]]:
+                log = job.layout.get_file_of_archive(failed_in[0], "log")
+                more_logs = f" and {len(failed_in) - 1} more log{'s' * (len(failed_in) > 2)}" if failed_in[1:] else ""
+                _say(f"the failed utterances of this part are listed in {log}{more_logs}")
+            return Outcome(sum(count - failed for count, _, failed in complete.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
-        outcome = finalize(job, plan)
-        summarize(job, outcome, monitor)
+        outcome = finalize_dump(job, plan)
+        print_summary(job, outcome, monitor)
         if job.options.report:
             from kaldi_compat.dump.report import write_report
 
@@ -361,48 +351,49 @@ def run(job: Job) -> Outcome:
 
 
 def _choose_runner(job: Job) -> Any:
+    """Return the function that computes the missing archives: with processes of this machine, or with Ray."""
     if job.options.runner == "local":
-        return run_local
-    from kaldi_compat.dump.ray_runner import run_on_ray
+        return write_archives_locally
+    from kaldi_compat.dump.ray_runner import write_archives_on_ray
 
-    return run_on_ray
+    return write_archives_on_ray
 
 
 def make_speed_job(job: Job) -> Job:
     """Return the job for the data directory ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
-    # Default directories of the log and archives are inside the data directory, so they move to the new one.
+    # Default directories of the log and archives are inside the data directory, so they move to the new directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
-    check_places(changed.layout)
-    continues = job.options.resumes or job.options.shard
-    if not (continues and changed.layout.plan.exists()):
-        check_speed_outputs(job, changed)
+    speed_job = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives), speed_source=source)
+    check_directory_paths(speed_job.layout)
+    follows_plan = job.options.resumes or job.options.shard
+    if not (follows_plan and speed_job.layout.plan.exists()):
+        check_speed_outputs(job, speed_job)
         make_speed_directory(source, target, job.options.speed_factors)
-    return changed
+    return speed_job
 
 
 def _follows_plan(job: Job) -> bool:
     return (job.options.resumes or bool(job.options.shard)) and job.layout.plan.exists()
 
 
-def _try_and_plan(job: Job) -> DumpPlan:
+def _make_plan_with_trial(job: Job) -> DumpPlan:
     """Return a new plan, after a trial of the extractor if the job has one. No file is changed."""
     plan = make_plan(job)
     if job.source:
         trial, lines = try_extractor(job, count_cores())
         for line in lines:
             _say(line)
-        used = compute_digests_of({name: Path(path) for name, path in trial.files.items()})
-        inputs = plan.settings["inputs"] | used
+        used_digests = compute_digests({name: Path(path) for name, path in trial.files.items()})
+        inputs = plan.settings["inputs"] | used_digests
         plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
     return plan
 
 
 def _check_kinds(options: DumpOptions, trial: Trial) -> None:
-    """Raise :class:`DumpError` for an option that the kinds of the outputs do not allow."""
+    """Raise :class:`DumpError` if an option needs matrices or vectors, but the outputs have other kinds."""
     if options.cmvn and (kind := trial.outputs[trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, but {trial.first} has the type {kind}: leave out --cmvn")
     if options.source and options.compress and all(kind != MATRIX for kind, _ in trial.outputs.values()):
@@ -415,8 +406,8 @@ def _check_kinds(options: DumpOptions, trial: Trial) -> None:
 
 
 @contextlib.contextmanager
-def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
-    """Write or read the plan, and lock it, so that only other parts of the job may write archives at the same time.
+def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
+    """Lock the dump, write or read its plan, and yield the plan. Only other parts of the job may run meanwhile.
 
     Once the plan is locked, the temporary files of killed dumps are removed.
 
@@ -428,9 +419,9 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     layout = job.layout
     make_directory(layout.log)
     in_parts = bool(job.options.shard)
-    descriptor = lock(layout.lock, layout.plan if in_parts else None)
+    descriptor = lock_dump(layout.lock, layout.plan if in_parts else None)
     try:
-        if removed := clear_all_unfinished(job):
+        if removed := remove_all_unfinished_files(job):
             _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
         if new_plan is None or _follows_plan(job):
             plan = read_resumed_plan(job)
@@ -444,7 +435,7 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
                     "the options are the same"
                 )
             plan = replace(new_plan, is_new=True)
-            start_over(layout, plan)
+            prepare_directories(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
             share_lock(descriptor, layout.lock)
@@ -473,6 +464,7 @@ def read_resumed_plan(job: Job) -> DumpPlan:
 
 
 def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
+    """Print a message if ``--shard-utterances`` requires a number of archives that differs from the plan's."""
     size = options.shard_utterances
     if size and -(-plan.count // size) != len(plan.shards):
         archives = (
@@ -481,7 +473,7 @@ def _say_unused_shard_size(options: DumpOptions, plan: DumpPlan) -> None:
         _say(f"--shard-utterances={size} has no effect on the existing plan, which has {archives}")
 
 
-def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
+def print_summary(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     """Print the figures, warnings and failures of a job to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
@@ -511,9 +503,5 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
 
 
 def format_utterances(count: int) -> str:
-    """Format a number of utterances.
-
-    >>> format_utterances(1), format_utterances(2)
-    ('1 utterance', '2 utterances')
-    """
+    """Format a number of utterances, such as "1 utterance" or "2 utterances"."""
     return f"{count} utterance{'' if count == 1 else 's'}"

@@ -49,17 +49,9 @@ class CommandGroup:
         self._ended = False
 
     def spawn(self, command: str, name: str) -> tuple[int, int]:
-        """Start a shell command whose standard input is empty, and return a descriptor for its output.
+        """Start a shell command with empty input. Return its process id, and a descriptor for reading its output.
 
-        Args:
-            command: command line for the shell.
-            name: name of the command in errors.
-
-        Returns:
-            process id of the command, and a descriptor for reading its output.
-
-        Raises:
-            PipeError: the command cannot be started.
+        If the command cannot be started, raise a :class:`PipeError` that calls it ``name``.
         """
         with self._lock:
             if self._ended:
@@ -67,23 +59,24 @@ class CommandGroup:
             try:
                 if not self._guardian:
                     self._start_guardian()
-                ours, theirs = retry_when_out_of_descriptors(os.pipe)
+                reading_end, writing_end = retry_when_out_of_descriptors(os.pipe)
             except OSError as error:
                 raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
             try:
                 # The command must not read from the terminal, which would stop a command in this process group.
-                process = _start(command, stdin=os.devnull, stdout=theirs, group=self._guardian)
+                process = _start_command(command, stdin=os.devnull, stdout=writing_end, group=self._guardian)
             except (OSError, ValueError) as error:
-                os.close(ours)
+                os.close(reading_end)
                 raise PipeError(f"cannot be started: {describe_error(error)}", file=name) from error
             finally:
-                os.close(theirs)
-        return process, ours
+                os.close(writing_end)
+        return process, reading_end
 
     def _start_guardian(self) -> None:
+        """Start the shell that kills the commands when this process ends (see the module's docstring)."""
         listening, self._lifeline = os.pipe()
         try:
-            self._guardian = _start(_GUARDIAN, stdin=listening, stdout=os.devnull, group=0, quiet=True)
+            self._guardian = _start_command(_GUARDIAN, stdin=listening, stdout=os.devnull, group=0, quiet=True)
         finally:
             os.close(listening)
 
@@ -101,8 +94,8 @@ class CommandGroup:
             os.close(self._lifeline)
 
     @contextlib.contextmanager
-    def allowed(self) -> Iterator[None]:
-        """Allow commands to be started within this block, and kill the remaining commands at its end."""
+    def allow(self) -> Iterator[None]:
+        """Allow commands to be started in the ``with`` block, and kill the remaining commands at its end."""
         self._ended = False
         try:
             yield
@@ -113,17 +106,17 @@ class CommandGroup:
 COMMANDS = CommandGroup()
 
 
-def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
     """Start a shell command in a process group (0 is a new group), and return the id of its process.
 
     ``stdin`` and ``stdout`` are descriptors or names of files. ``quiet`` discards standard error.
     """
     actions: list[Any] = []
-    for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
+    for descriptor, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
         if isinstance(target, int):
-            actions.append((os.POSIX_SPAWN_DUP2, target, place))
+            actions.append((os.POSIX_SPAWN_DUP2, target, descriptor))
         else:
-            actions.append((os.POSIX_SPAWN_OPEN, place, target, os.O_RDWR, 0))
+            actions.append((os.POSIX_SPAWN_OPEN, descriptor, target, os.O_RDWR, 0))
     # Python ignores SIGPIPE and a thread may have blocked signals. Commands should inherit neither.
     return os.posix_spawn(
         "/bin/sh",
@@ -137,7 +130,7 @@ def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, qui
 
 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
-    """Read an object from the output of a command.
+    """Read an object from the output of a command, and return it.
 
     Args:
         rxfilename: command that ends in ``|``.
@@ -156,29 +149,29 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     raw: Any
     wait: Callable[[float | None], int | None]
     start = partial(COMMANDS.spawn, name=name)
-    if not timeout and (done := run_in_process(command, start)) is not None:
-        raw, wait = BytesIO(done[1]), lambda _: done[0]
+    if not timeout and (result := run_in_process(command, start)) is not None:
+        raw, wait = BytesIO(result[1]), lambda _: result[0]
         stream = raw
     else:
         process, descriptor = start(command)
-        raw, wait = open(descriptor, "rb", buffering=0), partial(_wait, process)  # noqa: SIM115  It is closed below.
+        raw, wait = open(descriptor, "rb", buffering=0), partial(_wait_for_command, process)  # noqa: SIM115  It is closed below.
         stream = _InTime(raw, deadline, timeout, name)
     with raw:
         try:
             value = codec.read(StreamSource(stream, name))
         except BaseException as error:
             raw.close()
-            late = isinstance(error, _TooLateError)
-            status = wait(time.monotonic() + (0.0 if late else SECONDS_TO_EXPLAIN))
-            if late or not isinstance(error, ArkError) or status in (None, 0, *_STOPPED_READING):
+            is_late = isinstance(error, _TooLateError)
+            status = wait(time.monotonic() + (0.0 if is_late else SECONDS_TO_EXPLAIN))
+            if is_late or not isinstance(error, ArkError) or status in (None, 0, *_STOPPED_READING):
                 raise
             message = f"the command {describe_status(status)} ({error.message})"
             raise PipeError(message, file=error.file) from error
     status = wait(deadline)
     # The object is complete, so an unexpected end of the command only causes a warning.
     if status not in (0, *_STOPPED_READING):
-        how = "was killed after the time limit" if status is None else describe_status(status)
-        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
+        ending = "was killed after the time limit" if status is None else describe_status(status)
+        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), ending)
     return value
 
 
@@ -187,7 +180,10 @@ class _TooLateError(PipeError):
 
 
 class _InTime:
-    """Output of a command that is read until a deadline."""
+    """Output ``raw`` of a command, which can be read until ``deadline``, a monotonic time; None for no deadline.
+
+    ``timeout`` is the time limit in seconds, and ``name`` the command, in an error about the deadline.
+    """
 
     def __init__(self, raw: Any, deadline: float | None, timeout: float, name: str) -> None:
         self._raw = raw
@@ -198,7 +194,7 @@ class _InTime:
         self._poll.register(raw, select.POLLIN)
 
     def readinto(self, buffer: memoryview) -> int | None:
-        """Fill a buffer like ``io.RawIOBase.readinto``. Raise an error if nothing arrives before the deadline."""
+        """Fill a buffer like ``io.RawIOBase.readinto``. Raise PipeError if nothing arrives before the deadline."""
         if self._deadline is not None:
             seconds_left = self._deadline - time.monotonic()
             if seconds_left <= 0 or not self._poll.poll(1000 * seconds_left):
@@ -210,7 +206,7 @@ class _InTime:
         return count
 
 
-def _wait(process: int, deadline: float | None) -> int | None:
+def _wait_for_command(process: int, deadline: float | None) -> int | None:
     """Wait for a command, and return its exit status, or None if it was killed at ``deadline``, a monotonic time."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

@@ -56,7 +56,7 @@ def format_value(value: Scalar) -> str:
 
 
 def read_confs(job: Job) -> dict[str, str]:
-    """Return the texts of the configuration files by their names in ``<data>/conf``. An extractor has none.
+    """Return the texts of the feature's configuration files by name. For an extractor, the dictionary is empty.
 
     Options on the command line that change a value are appended to the text of the main configuration file.
 
@@ -72,12 +72,12 @@ def read_confs(job: Job) -> dict[str, str]:
             texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}; check the name of the configuration file") from None
-    main = texts[job.main_conf]
-    in_file = parse_values(job, job.main_conf, main)
+    main_text = texts[job.main_conf]
+    in_file = parse_values(job, job.main_conf, main_text)
     overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))
-    added = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
-    separator = "" if not main or main.endswith("\n") or not added else "\n"
-    texts[job.main_conf] = main + separator + "".join(added)
+    lines = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
+    separator = "" if not main_text or main_text.endswith("\n") or not lines else "\n"
+    texts[job.main_conf] = main_text + separator + "".join(lines)
     return texts
 
 
@@ -87,15 +87,15 @@ def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
-def compare_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Compare two texts of a configuration file. Return the old and new values that differ, by name of the flag."""
+def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[str, tuple[Scalar, Scalar]]:
+    """Compare two texts of a configuration file. Return the old and new values that differ, by flag name."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
-    old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
+    old, new = (defaults | parse_values(job, conf, text) for text in (old_text, new_text))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
 
 def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of the programs that Kaldi's scripts would run with ``texts``, the result of `read_confs`.
+    """Parse the texts of configuration files, as :func:`read_confs` returns them, to options of Kaldi's programs.
 
     Returns:
         Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
@@ -110,8 +110,8 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         defaults = {field.name: field.default for field in fields(options)}
         for name, reason in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
-            place = job.conf_paths[conf] or conf
-            unused = f"{place}: {flag} has no effect in a dump, {reason}: remove the option"
+            file = job.conf_paths[conf] or conf
+            unused = f"{file}: {flag} has no effect in a dump, {reason}: remove the option"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
         configured[PITCH] = _parse_options(job, PITCH_CONF, texts)
@@ -120,13 +120,13 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    """Return the options that a configuration file sets. An error names the file, or the flag on the command line."""
-    options, table = get_options_class(conf), get_conf_flags(conf)
+    """Return the options that the text of the file ``conf`` sets. An error names the file or the flag."""
+    options, flags = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:
-        return options(**{table[normalize(name)].field: value for name, value in values.items()})
+        return options(**{flags[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
         message = spell_as_flags(str(error), options)
         overridden = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
-        place = "" if any(flag in message for flag in overridden) else f"{job.conf_paths.get(conf) or conf}: "
-        raise OptionError(f"{place}{message}") from None
+        prefix = "" if any(flag in message for flag in overridden) else f"{job.conf_paths.get(conf) or conf}: "
+        raise OptionError(f"{prefix}{message}") from None

@@ -19,13 +19,10 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 
 
 def parse_devices(text: str) -> list[str]:
-    """Return the devices that ``--device`` names.
+    """Return the devices that ``--device`` names, such as ["cpu"], or ["cuda:0", "cuda:1"] for "cuda:0,1".
 
     Raises:
         DumpError: the string does not name a device, or the machine lacks the device.
-
-    >>> parse_devices("cpu")
-    ['cpu']
     """
     if text == CPU:
         return [CPU]
@@ -46,7 +43,10 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU the current device. Limit its cuFFT plans, and its memory to ``max_memory`` GiB unless this is 0."""
+    """Make a GPU the current device, and limit its cuFFT plans. Do nothing for the CPU.
+
+    ``max_memory`` is the GPU memory in GiB that this process may use; 0 is no limit.
+    """
     if device == CPU:
         return
     import torch
@@ -76,7 +76,7 @@ def explain_unavailable(error: BaseException, device: str) -> str | None:
 
 @contextlib.contextmanager
 def watch_device(device: str) -> Iterator[None]:
-    """Raise :class:`LostDeviceError` for an error in this block after which a GPU no longer works."""
+    """Convert an error of the ``with`` block to :class:`LostDeviceError` if the GPU no longer works."""
     try:
         yield
     except RuntimeError as error:

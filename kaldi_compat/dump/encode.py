@@ -24,9 +24,7 @@ logger = logging.getLogger(__name__)
 class Encoder:
     """Encodes features as entries of archives, with the bytes of Kaldi's ``copy-feats``, compressed or not.
 
-    Args:
-        options: options of the dump, which select the compression.
-        trial: lists the kind of each output, such as a matrix.
+    The options of the dump select the compression, and ``trial`` lists the kind of each output, such as a matrix.
     """
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
@@ -41,37 +39,37 @@ class Encoder:
             return [features]
         block = features.block
         if isinstance(block, ArrayBlock) and self.trial.outputs[features.name][0] != MATRIX:
-            return [self._encode_exactly(features, block)]
-        if isinstance(block, ArrayBlock) and (packed := self._encode_together(block)) is not None:
+            return [self._encode_uncompressed(features, block)]
+        if isinstance(block, ArrayBlock) and (packed := self._encode_matrices(block)) is not None:
             return [_make_encoded(features, packed, block.shapes[:, 0])]
         if len(features) > 1:
             return [encoded for utterance in features.separate() for encoded in self(utterance)]
-        return [self._encode_alone(features)]
+        return [self._encode_single_matrix(features)]
 
-    def _encode_exactly(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Encode vectors, or matrices of codes, without compression."""
+    def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
+        """Encode vectors, matrices of codes, or one vector of integers, without compression."""
         if block.values.dtype == np.int32:
             packed = _make_entry(block.keys, _encode_object(self.integers, features.value))
         else:
             packed = _pack_uncompressed(block)
         return _make_encoded(features, packed, block.shapes[:, 0])
 
-    def _encode_together(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode the matrices of a block together. Return None if a matrix is empty or cannot be compressed."""
+    def _encode_matrices(self, features: ArrayBlock) -> PackedBlock | None:
+        """Encode all matrices of a block. Return None if a matrix is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
         return _pack_uncompressed(features)
 
-    def _encode_alone(self, features: Features) -> Encoded | Failure:
-        """Encode a matrix that is empty or cannot be compressed."""
-        key, matrix, codec = features.key, features.value, self.compressed or self.matrix
+    def _encode_single_matrix(self, features: Features) -> Encoded | Failure:
+        """Encode the matrix of one utterance. Write it uncompressed, with a warning, if it cannot be compressed."""
+        key, matrix, writer = features.key, features.value, self.compressed or self.matrix
         try:
             try:
-                data, left_uncompressed = _encode_object(codec, matrix), False
+                data, left_uncompressed = _encode_object(writer, matrix), False
             except FormatError as error:
-                if codec is self.matrix:
+                if writer is self.matrix:
                     raise
                 logger.warning("%s: written uncompressed: %s", key, error)
                 data, left_uncompressed = _encode_object(self.matrix, matrix), True
@@ -86,16 +84,17 @@ def _make_encoded(features: Features, block: PackedBlock, frames: Integers) -> E
 
 
 def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
+    """Encode arrays as entries of an archive, without compression."""
     data, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
     return PackedBlock(block.keys, data, objects)
 
 
 def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Return the archive entry of one object: the key, a space, and ``data``. ``keys`` is the key and a newline."""
+    """Make the archive entry of one object: its key, a space, and ``data``. ``keys`` is the key and a newline."""
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 
-def _encode_object(writer: Codec[Any], features: Any) -> bytes:
+def _encode_object(writer: Codec[Any], value: Any) -> bytes:
     sink = io.BytesIO()
-    writer.write(sink, features, binary=True)
+    writer.write(sink, value, binary=True)
     return sink.getvalue()

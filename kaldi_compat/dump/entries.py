@@ -82,7 +82,7 @@ class Utterances:
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Split the utterances at ascending bounds, from 0 to the number of utterances. Samples are not copied."""
+        """Split the utterances at ascending indices, which include 0 and ``len(self)``. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 

@@ -1,4 +1,4 @@
-"""Entry point of the program ``kaldi-compat``, which ends without a traceback if ^C comes during the imports."""
+"""Entry point of the program ``kaldi-compat``, which ends without a traceback if Ctrl-C comes during the imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run the command line of this process and return the exit status. The process may end instead."""
+    """Run the command line of this process. Return the exit status, or end the process with it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # A command installs its own handler before it changes any file.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -34,7 +34,7 @@ def main() -> int:
     if name == "frontend":
         from kaldi_compat.cli.frontends import main as frontend_main
 
-        return _run_printing(frontend_main)
+        return _run_printing_command(frontend_main)
     if name in PACKAGE_OF_COMMAND:
         return _run_command_of_package(name)
     from kaldi_compat.dump.cli import main
@@ -43,10 +43,11 @@ def main() -> int:
 
 
 def _run_command_of_package(name: str) -> int:
+    """Run the command ``name`` of an optional package, or print how to install the package. Return the exit status."""
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=COMMANDS, name=name):
-        return _run_printing(entry_point.load())
+        return _run_printing_command(entry_point.load())
     package = PACKAGE_OF_COMMAND[name]
     print(
         f"kaldi-compat: {name} is a command of kaldi-{package}, which is not installed: install it with pip "
@@ -56,7 +57,8 @@ def _run_command_of_package(name: str) -> int:
     return INVALID_STATUS
 
 
-def _run_printing(command: Callable[[], int]) -> int:
+def _run_printing_command(command: Callable[[], int]) -> int:
+    """Run a command that prints to standard output, which may be closed. Return its exit status."""
     from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 
     open_closed_streams()

@@ -44,7 +44,7 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start computing a batch, and return a function that returns features and failures in any order."""
+        """Start to compute a batch. Return a function that waits for the features and failures, in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
@@ -54,17 +54,17 @@ class DeviceComputer:
             return lambda: pitch
         by_index = {result.index: result for result in pitch}
         return lambda: [
-            self._paste(utterance, by_index[utterance.index])
+            self._paste_pitch(utterance, by_index[utterance.index])
             for result in spectral()
             for utterance in result.separate()
         ]
 
     def take_figures(self) -> dict[str, float]:
-        """Return figures of the spectral features for the summary, by name, since the previous call."""
+        """Return figures since the previous call, such as the peak of device memory in bytes, by name."""
         return self.spectral.take_figures() if self.spectral else {}
 
-    def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append the pitch of an utterance to its spectral features. Return a failure if this is impossible."""
+    def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
+        """Append pitch to spectral features. Return a failure if either failed, or if their lengths differ too much."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
@@ -78,9 +78,7 @@ class DeviceComputer:
 class PitchComputer:
     """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats.
 
-    Args:
-        job: the job, which has the feature's options.
-        plan: plan of the job, with the texts of the configuration files.
+    The options are those of the configuration files, whose texts ``plan`` has.
     """
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
@@ -95,13 +93,13 @@ class PitchComputer:
     def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
         """Return the pitch features or the failure of each utterance. Each element of ``batch`` holds one utterance."""
         results: list[FeaturesOrFailure] = []
-        good = []
+        readable = []
         for audio in batch:
             try:
-                good.append((audio, self._get_samples(audio.value)))
+                readable.append((audio, self._get_samples(audio.value)))
             except (KaldiCompatError, MemoryError) as error:
                 results.append(make_failure(audio.index, audio.key, error))
-        for audio, track in track_pitches(good, self.options):
+        for audio, track in track_pitches(readable, self.options):
             features: Matrix = np.zeros((0, 0), np.float32)
             if len(track):
                 noise = UtteranceNoise(self.seed, audio.key)

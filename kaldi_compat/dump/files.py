@@ -51,11 +51,7 @@ def get_stamp(path: Path) -> Stamp | None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its parents unless they exist.
-
-    Raises:
-        OutputError: the directory cannot be created, or you cannot write to it.
-    """
+    """Create a directory and its parents unless they exist. Raise :class:`OutputError` if it cannot be written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -64,7 +60,7 @@ def make_directory(path: Path) -> None:
         raise OutputError(f"you cannot write to {path}: change the permissions, or choose another directory")
 
 
-def check_place(path: Path) -> None:
+def check_archive_path(path: Path) -> None:
     """Raise :class:`OutputError` unless an archive can be put at this path, or at the target of a link at this path.
 
     A link of ``utils/create_data_link.pl`` leads to a file of the same name on another disk.
@@ -96,8 +92,8 @@ def check_writable(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Replace an OSError in this block with an :class:`OutputError` that names the file."""
+def convert_write_errors(path: Path) -> Iterator[None]:
+    """Replace an OSError of the ``with`` block with an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -122,12 +118,12 @@ class WholeFile:
         self.follow = follow
         self.size = self.checksum = 0
         self.temporary = choose_temporary_name(path, follow=follow)
-        with writing(path):
+        with convert_write_errors(path):
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
         """Write bytes, and update the checksum."""
-        with writing(self.path):
+        with convert_write_errors(self.path):
             self._file.write(data)
         self.size += len(data)
         self.checksum = zlib.crc32(data, self.checksum)
@@ -137,12 +133,13 @@ class WholeFile:
         return self.size
 
     def flush(self) -> None:
-        with writing(self.path):
+        """Write buffered bytes to the file, which keeps its temporary name."""
+        with convert_write_errors(self.path):
             self._file.flush()
 
     def close(self) -> None:
         """Synchronize the file with the disk and close it. The file keeps its temporary name."""
-        with writing(self.path):
+        with convert_write_errors(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
@@ -151,7 +148,7 @@ class WholeFile:
         """Close the file, rename it to its final name, and return its size and CRC-32."""
         if not self._file.closed:
             self.close()
-        with writing(self.path):
+        with convert_write_errors(self.path):
             put_in_place(self.temporary, self.path, follow=self.follow)
         return self.size, self.checksum
 
@@ -163,46 +160,46 @@ class WholeFile:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
-    """Open a :class:`WholeFile` for this block. Finish it at the end of the block, and delete it after an error.
+def open_whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
+    """Open a :class:`WholeFile` for a ``with`` block. Finish it at the end of the block, and delete it after an error.
 
     A device or FIFO (see :func:`is_replaceable`) is written to directly.
     """
     if not is_replaceable(path):
-        with writing(path), open(path, "wb") as file:
+        with convert_write_errors(path), open(path, "wb") as file:
             yield file
         return
-    whole = WholeFile(path, follow=follow)
+    unfinished = WholeFile(path, follow=follow)
     try:
-        with writing(path):
-            yield whole
-            whole.finish()
+        with convert_write_errors(path):
+            yield unfinished
+            unfinished.finish()
     except BaseException:
-        whole.abandon()
+        unfinished.abandon()
         raise
 
 
 def read_in_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file in chunks."""
+    """Yield the content of a file in chunks of :data:`CHUNK` bytes. The last chunk may be shorter."""
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
-def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
+def write_whole_file(path: Path, text: str, *, follow: bool = False) -> None:
     """Write a text file as a :class:`WholeFile`, so that it is complete or does not exist."""
-    with whole_file(path, follow=follow) as file:
+    with open_whole_file(path, follow=follow) as file:
         file.write(encode_name(text))
 
 
-def write_sealed(path: Path, values: Iterable[Any]) -> None:
-    """Write one JSON value per line, followed by a line with the CRC-32 of these lines."""
+def write_sealed_file(path: Path, values: Iterable[Any]) -> None:
+    """Write one JSON value per line, followed by a line with the CRC-32 of the preceding lines."""
     text = "".join(json.dumps(value) + "\n" for value in values)
-    write_whole(path, text + _make_seal(text.encode()).decode() + "\n")
+    write_whole_file(path, text + _make_seal(text.encode()).decode() + "\n")
 
 
-def read_sealed(path: Path) -> list[Any]:
-    """Read the values of a file that :func:`write_sealed` has written.
+def read_sealed_file(path: Path) -> list[Any]:
+    """Read the values of a file that :func:`write_sealed_file` has written.
 
     Raises:
         ValueError: the file is damaged.
@@ -225,7 +222,7 @@ def check_system() -> None:
         raise DumpError("kaldi-compat dump needs file locks, which Windows lacks: use Linux, macOS or WSL")
 
 
-def lock(path: Path, plan: Path | None = None) -> int:
+def lock_dump(path: Path, plan: Path | None = None) -> int:
     """Lock a dump until the returned descriptor is closed or this process ends.
 
     Args:
@@ -236,9 +233,9 @@ def lock(path: Path, plan: Path | None = None) -> int:
         DumpError: another process holds the lock. A part of a dump first waits for :data:`SECONDS_TO_WAIT` seconds.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
+    deadline = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
     while not _try_lock(descriptor, fcntl.LOCK_SH if plan and plan.exists() else fcntl.LOCK_EX, path):
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             os.close(descriptor)
             owner = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
             raise DumpError(f"{owner} is running and has locked {path}: wait until that dump ends")
@@ -247,12 +244,12 @@ def lock(path: Path, plan: Path | None = None) -> int:
 
 
 def share_lock(descriptor: int, path: Path) -> None:
-    """Share the lock with the other parts of the job, after the plan has been written."""
+    """Share the lock ``descriptor`` of the file ``path`` with the other parts of the job, once the plan is written."""
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
 def _try_lock(descriptor: int, mode: int, path: Path) -> bool:
-    """Return False if another process holds the lock. Return True with a warning if the disk does not support locks."""
+    """Lock a file in ``mode``. Return False if another process holds the lock. Warn and return True without locks."""
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

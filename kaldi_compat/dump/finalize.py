@@ -17,7 +17,7 @@ from io_ark.codecs import codec
 from io_ark.data_dir import decode_key
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import encode_name, make_directory, read_in_chunks, whole_file, write_whole
+from kaldi_compat.dump.files import encode_name, make_directory, open_whole_file, read_in_chunks, write_whole_file
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, Job, Layout
@@ -32,7 +32,7 @@ from kaldi_compat.dump.outputs import (
     select_copied_confs,
 )
 from kaldi_compat.dump.plan import DumpPlan
-from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, read_values_of
+from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, read_values
 from kaldi_compat.dump.user_code import end_fork
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
@@ -79,7 +79,7 @@ class Outcome:
         return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
 
 
-def start_over(layout: Layout, plan: DumpPlan) -> None:
+def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives.
 
     Delete the manifests, logs and lengths of older dumps, and move their script files into the data directory's backup.
@@ -89,19 +89,19 @@ def start_over(layout: Layout, plan: DumpPlan) -> None:
         if (script := layout.data / f"{output}.scp").is_file():
             make_directory(layout.data / BACKUP)
             script.replace(layout.data / BACKUP / script.name)
-    of_archive = re.compile(rf"{re.escape(layout.log_stem)}\.([0-9]+\.(json|log|{FRAMES}|{DURATIONS})|failures)")
-    for old in layout.log.iterdir():
-        if of_archive.fullmatch(old.name) and not (old.is_dir() and not old.is_symlink()):
-            old.unlink()
+    file_of_archive = re.compile(rf"{re.escape(layout.log_stem)}\.([0-9]+\.(json|log|{FRAMES}|{DURATIONS})|failures)")
+    for path in layout.log.iterdir():
+        if file_of_archive.fullmatch(path.name) and not (path.is_dir() and not path.is_symlink()):
+            path.unlink()
     prepare_archives(layout, plan.trial, [shard.number for shard in plan.shards])
 
 
-def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> None:
-    """Create the directory of the archives. If it has a folder ``storage``, make the archives links to its disks."""
+def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
+    """Create the directory of the archives. If it has a folder ``storage``, make archives links to the disks in it."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
-        for number, output in product(numbers, trial.outputs):
+        for number, output in product(shard_numbers, trial.outputs):
             link_to_storage(layout.get_archive(number, output), storage)
 
 
@@ -113,22 +113,22 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     Raises:
         DumpError: the directories in ``storage`` are not numbered from 1 without gaps.
     """
-    disks = sum(entry.name.isdigit() for entry in storage.iterdir())
-    for number in range(1, disks + 1):
+    disk_count = sum(entry.name.isdigit() for entry in storage.iterdir())
+    for number in range(1, disk_count + 1):
         if not (storage / str(number)).is_dir():
             raise DumpError(
                 f"{storage / str(number)} is missing: number the directories of {storage} from 1 without gaps"
             )
-    if disks == 0:
+    if disk_count == 0:
         return
-    factors = [n for n in range(1, disks + 1) if np.gcd(n, disks) == 1]
+    factors = [n for n in range(1, disk_count + 1) if np.gcd(n, disk_count) == 1]
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
-    disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disks + 1
+    disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disk_count + 1
     archive.unlink(missing_ok=True)
     archive.symlink_to(Path("storage") / str(disk) / archive.name)
 
 
-def finalize(job: Job, plan: DumpPlan) -> Outcome:
+def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the complete archives, and return the outcome of the dump.
 
     The call can be repeated.
@@ -140,13 +140,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.get_script(shard.number, output) for shard in plan.shards]
-        _concatenate(scripts, layout.data / f"{output}.scp")
+        _join_files(scripts, layout.data / f"{output}.scp")
     with_frames = job.options.write_utt2num_frames and bool(trial.framed)
     for name, is_requested in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_requested:
-            _concatenate([layout.get_file_of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
+            _join_files([layout.get_file_of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
     if shift := get_shift(plan):
-        write_whole(layout.data / FRAME_SHIFT, shift + "\n")
+        write_whole_file(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
     every_matrix = io_ark.load_scp(f"{layout.data / trial.first}.scp").values() if needs_total else ()
@@ -165,7 +165,7 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             f"utterances to {listing}, or remove them from {UTT2SPK}"
         )
     outcome = replace(outcome, warnings=tuple(warnings), statistics=total, incomplete=tuple(incomplete))
-    write_whole(layout.failures, "".join(f"{escape(key)} {reason}\n" for key, reason in outcome.failures))
+    write_whole_file(layout.failures, "".join(f"{escape(key)} {reason}\n" for key, reason in outcome.failures))
     return outcome
 
 
@@ -177,30 +177,30 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     Returns:
         a warning for each file that was not replaced.
     """
-    lines = []
+    warnings = []
     for name, text in select_copied_confs(plan.settings["confs"]).items():
         path, default = get_conf_path(job, name), job.layout.data / CONF / name
         if path != default and not has_text(default, text):
-            lines.append(f"{default} was read, so it is not replaced: the configuration of this dump is in {path}")
+            warnings.append(f"{default} was read, so it is not replaced: the configuration of this dump is in {path}")
         elif path != default:
             continue
         if not has_text(path, text):
             make_directory(path.parent)
-            write_whole(path, text)
-    return lines
+            write_whole_file(path, text)
+    return warnings
 
 
 def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
     """Return the outcome from the manifests of all archives, without warnings, statistics and incomplete files."""
-    done, seconds = 0, 0.0
+    utterances, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
     for manifest in _read_manifests(job.layout, plan):
-        done, seconds = done + manifest.utterances, seconds + manifest.seconds
+        utterances, seconds = utterances + manifest.utterances, seconds + manifest.seconds
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
             work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
-    return Outcome(done, _count_utterances(job, plan), tuple(failures), seconds, work)
+    return Outcome(utterances, _count_utterances(job, plan), tuple(failures), seconds, work)
 
 
 def _count_utterances(job: Job, plan: DumpPlan) -> int:
@@ -236,7 +236,7 @@ def get_shift(plan: DumpPlan) -> str:
 
 
 def write_speaker_means(job: Job, output: str) -> None:
-    """Write the mean vector of each speaker to ``spk_<output>.scp``."""
+    """Write the mean vector of each speaker to an archive, which ``<data>/spk_<output>.scp`` lists."""
 
     def add_vector(total: Doubles | None, vector: Any) -> Doubles:
         summand = np.append(np.asarray(vector, np.float64), 1.0)  # The last element counts the vectors.
@@ -250,15 +250,15 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 
 def _write_table(layout: Layout, name: str, codec_name: str, entries: Iterable[tuple[str, Any]]) -> None:
-    """Write an archive with an entry for each speaker, and its script file to the data directory."""
+    """Write an archive with pairs of speaker and value, and its script file to the data directory."""
     archive, writer = layout.get_speaker_archive(name), codec(codec_name)
     script = archive.with_suffix(".scp")
-    with whole_file(script) as lines, whole_file(archive) as file:
+    with open_whole_file(script) as lines, open_whole_file(archive) as file:
         for speaker, value in entries:
             file.write(encode_name(f"{speaker} "))
             lines.write(encode_name(f"{speaker} {archive}:{file.tell()}\n"))
             writer.write(file, value, binary=True)
-    _concatenate([script], layout.data / f"{name}.scp")
+    _join_files([script], layout.data / f"{name}.scp")
 
 
 def convert_output(layout: Layout, output: str, format_name: str) -> str:
@@ -281,6 +281,7 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
 
 
 def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
+    """Yield the manifests of all archives of a plan. Raise :class:`DumpError` for an archive that is not complete."""
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
@@ -288,8 +289,8 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
         yield manifest
 
 
-def _concatenate(sources: Sequence[Path], target: Path) -> None:
-    with whole_file(target) as out:
+def _join_files(sources: Sequence[Path], target: Path) -> None:
+    with open_whole_file(target) as out:
         for source in sources:
             for chunk in read_in_chunks(source):
                 out.write(chunk)
@@ -304,6 +305,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     not_finite: list[str] = []
 
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:
+        """Yield the statistics of each speaker, and note the speakers whose statistics are not finite."""
         for speaker, sums in sum_by_speaker(job, output, add_frames):
             not_finite.extend([] if np.isfinite(sums).all() else [speaker])
             yield speaker, sums
@@ -315,7 +317,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         speakers = f"{len(not_finite)} speaker{'s' * (len(not_finite) > 1)}"
         warnings.append(f"the CMVN statistics of {speakers} have NaN or infinities (first: {not_finite[0]})")
     if OVERALL in job.options.cmvn_levels and total is not None:
-        with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
+        with open_whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
             warnings.append("the global CMVN statistics have NaN or infinities, because some features have them")
@@ -351,12 +353,13 @@ def sum_by_speaker(
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 
     def find_speakers() -> Iterator[tuple[str, str]]:
+        """Yield the speaker and the key of each utterance, in the order of the script file."""
         keys = iter(table)
         while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
-            speakers = read_values_of(job.layout.data / UTT2SPK, map(encode_name, chunk))
+            speakers = read_values(job.layout.data / UTT2SPK, map(encode_name, chunk))
             yield from ((decode_key(speakers[encode_name(key)]), key) for key in chunk)
 
-    in_order = all(encode_name(one) <= encode_name(following) for (one, _), (following, _) in pairwise(find_speakers()))
+    in_order = all(encode_name(name) <= encode_name(later) for (name, _), (later, _) in pairwise(find_speakers()))
     totals: dict[str, Doubles] = {}
     for speaker, key in find_speakers():
         if in_order and speaker not in totals:

@@ -26,16 +26,16 @@ IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 IN_CONF = ("vtln_map", "utt2spk")
 
 
-def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
+def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str] | None = None) -> dict[str, Path]:
     """Return the paths of possible input files. The keys are names in the data directory, or flags that name a file.
 
-    ``used`` has additional files that an extractor has used in its trial.
+    ``confs`` has the texts of configuration files by name, and ``files`` the paths of files from an extractor's trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
     if job.speed_source:
         paths |= {f"original {name}": job.speed_source / name for name in IN_DATA}
     options = parse_confs(job, confs).get(job.spectral)
-    paths |= list_extractor_paths(job) | {name: Path(path) for name, path in (used or {}).items()}
+    paths |= list_extractor_paths(job) | {name: Path(path) for name, path in (files or {}).items()}
     for name in IN_CONF:
         if path := _find_table_file(getattr(options, name, "")):
             paths["--" + name.replace("_", "-")] = path
@@ -59,13 +59,13 @@ def _find_table_file(rspecifier: str) -> Path | None:
 
 
 def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamps of the input files by name, before they are read. The stamp of a missing file is None."""
+    """Return the stamp of each input file by name, or None for a missing file. Call this before the files are read."""
     return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 
-def compute_digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 digests of files by name. Missing files are left out."""
-    return {name: digest(path) for name, path in paths.items() if path.is_file()}
+def compute_digests(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 digests of files by name, in hexadecimal digits. Missing files are left out."""
+    return {name: compute_digest(path) for name, path in paths.items() if path.is_file()}
 
 
 class InputWatch:
@@ -79,8 +79,8 @@ class InputWatch:
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
-        used = settings.get("trial", {}).get("files", {})
-        self._paths = list_input_paths(job, settings["confs"], used)
+        used_files = settings.get("trial", {}).get("files", {})
+        self._paths = list_input_paths(job, settings["confs"], used_files)
         self._digests = settings["inputs"]
         self._stamps = dict(stamps)
 
@@ -90,7 +90,7 @@ class InputWatch:
             stamp = get_stamp(path)
             if name in self._stamps and stamp == self._stamps[name]:
                 continue
-            if (digest(path) if stamp else None) != self._digests.get(name):
+            if (compute_digest(path) if stamp else None) != self._digests.get(name):
                 raise PlanError(
                     f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
                     "again without --resume"
@@ -98,7 +98,7 @@ class InputWatch:
             self._stamps[name] = stamp
 
 
-def digest(path: Path) -> str:
+def compute_digest(path: Path) -> str:
     """Return the SHA-256 digest of a file in hexadecimal digits."""
     hasher = hashlib.sha256()
     for chunk in read_in_chunks(path):

@@ -34,7 +34,7 @@ from kaldi_compat.dump.sources import (
     open_extractor,
     split_by_utterance,
 )
-from kaldi_compat.dump.user_code import guard
+from kaldi_compat.dump.user_code import guard_user_code
 from kaldi_compat.exact.resample import resample_waveform
 
 logger = logging.getLogger(__name__)
@@ -92,6 +92,7 @@ class Trial:
     files: Mapping[str, str] = field(default_factory=dict)  # Files that the extractor has used, by name.
 
     def __post_init__(self) -> None:
+        """Set ``first``, ``framed`` and ``vectors`` from ``outputs``."""
         vectors = [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]
         framed = next((name for name in self.outputs if name not in vectors), "")
         vars(self).update(first=next(iter(self.outputs)), framed=framed, vectors=vectors)
@@ -111,7 +112,7 @@ class DeviceExtractor:
         source = make_source(job)
         assert source is not None
         self.source = source
-        with guard(source.label):
+        with guard_user_code(source.label):
             self.extractor: Extractor = open_extractor(source, device, threads)
         self.has_reduced = False  # True once a matrix has been reduced to a vector or to labels.
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
@@ -119,27 +120,24 @@ class DeviceExtractor:
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
-        with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
+        with guard_user_code(self.source.label), torch.inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
             return [self._convert_output(output) for output in outputs]
 
     def make_first_call(self) -> None:
-        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules.
+        """Make a first call, in which the extractor may create weights or tables, and prepare its new torch modules.
 
-        Do nothing if the source creates nothing in calls.
-
-        Raises:
-            DumpError: the call failed.
+        Do nothing if the source creates nothing in calls. Raise :class:`DumpError` if the call fails.
         """
         if not self.source.changes_in_calls:
             return
         rate = self.extractor.sample_rate or DEFAULT_RATE
         with _explain_failure(self):
             self([make_noise(round(FIRST_CALL_SECONDS * rate))], [rate])
-        with guard(self.source.label):
+        with guard_user_code(self.source.label):
             self.source.prepare_after_first_call(self.device)
 
-    def is_full(self, error: BaseException) -> bool:
+    def is_out_of_memory(self, error: BaseException) -> bool:
         """Return True if an error says that the memory of the CPU or the GPU is exhausted."""
         torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_memory_error(error))
@@ -149,15 +147,15 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return an utterance's arrays by name, after pooling or labeling."""
+        """Return an output, an array or a dictionary of arrays, as arrays by name, after pooling or labeling."""
         parts = output if isinstance(output, dict) else {"": output}
         if not parts:
             raise ValueError("returned nothing: return an array for each utterance")
-        arrays = {str(name): self._reduce(convert_to_array(value)) for name, value in parts.items()}
+        arrays = {str(name): self._reduce_matrix(convert_to_array(value)) for name, value in parts.items()}
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
-    def _reduce(self, value: Array) -> Array:
-        """Return the mean row of a matrix for ``--pool``, the labels of its rows for ``--kmeans``, or the value."""
+    def _reduce_matrix(self, value: Array) -> Array:
+        """Return the mean row of a matrix for ``--pool``, the labels of its rows for ``--kmeans``, else the value."""
         if value.ndim == 2 and value.dtype == np.float32 and (self.options.pool or self.centroids is not None):
             self.has_reduced = True
             if not len(value):
@@ -170,17 +168,14 @@ class DeviceExtractor:
                         f"returned {value.shape[1]} columns, but the centroids of --kmeans have "
                         f"{self.centroids.shape[1]}: compute the centroids from outputs of this model and layer"
                     )
+                # The centroid c closest to a row x minimizes |c|^2 / 2 - x c, since |x|^2 is the same for all.
                 half_norms = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half_norms - value @ self.centroids.T, axis=1), np.int32)
         return value
 
 
 def get_kind(value: Array) -> str:
-    """Return the kind of object in which the output ``value`` is stored.
-
-    Raises:
-        ValueError: no kind can store the value.
-    """
+    """Return the kind of object that stores an output, such as "matrix". Raise ValueError if no kind can store it."""
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
         raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
@@ -188,7 +183,7 @@ def get_kind(value: Array) -> str:
 
 
 def _read_centroids(path: str) -> Array:
-    """Read k-means centroids of shape (clusters, dim)."""
+    """Read k-means centroids from a ``.npy`` file, and return float32 of shape (clusters, dim)."""
     try:
         array = load_npy(path)
     except ArkError as error:
@@ -205,11 +200,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe the parts of an extractor that cannot be digested.
-
-    >>> describe_opaque({"session": "onnxruntime.InferenceSession", "file": "TextIOWrapper"})
-    'session (onnxruntime.InferenceSession) and 1 more'
-    """
+    """Describe the parts of an extractor that cannot be digested, such as "file (TextIOWrapper) and 2 more"."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
@@ -232,8 +223,8 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         DumpError: the extractor cannot be opened or called, or its outputs are invalid.
     """
     _trial_extractors.clear()
-    limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
-    usable_cores = min(cores, int(limit)) if limit.isdecimal() else cores
+    thread_limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
+    usable_cores = min(cores, int(thread_limit)) if thread_limit.isdecimal() else cores
     threads = max(1, usable_cores // min(job.options.nj, cores))
     model = DeviceExtractor(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
@@ -245,22 +236,22 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             fault = f"--dtype={job.options.dtype} has no effect on {extractor.name}, which does not use torch"
             raise DumpError(f"{fault}: leave out --dtype")
         with _explain_failure(model):
-            alone, outputs = _compute_alone(model, audio, rate)
+            single_outputs, outputs = _compute_single_outputs(model, audio, rate)
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
                 fault = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename the output"
                 raise DumpError(f"{extractor.name} {fault}")
-        reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
-        if reducing and not model.has_reduced:
+        reducing_option = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+        if reducing_option and not model.has_reduced:
             kinds = ", ".join(f"{name} of type {kind}" for name, (kind, _) in outputs.items())
-            fault = f"{reducing} needs matrices of floats, but {extractor.name} returns {kinds}"
-            raise DumpError(f"{fault}: leave out {reducing}")
-        audio = audio[-len(alone) :]
-        batching, first = extractor.batching, 0
+            fault = f"{reducing_option} needs matrices of floats, but {extractor.name} returns {kinds}"
+            raise DumpError(f"{fault}: leave out {reducing_option}")
+        audio = audio[-len(single_outputs) :]  # The extractor may have failed for the shortest audio.
+        batching, shortest = extractor.batching, 0
         if not batching:
             with _explain_failure(model):
-                batching, first = _find_batching(model, audio, alone, notes)
-    with guard(model.source.label):
+                batching, shortest = _find_batching(model, audio, single_outputs, notes)
+    with guard_user_code(model.source.label):
         digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
         notes.append(
@@ -270,16 +261,18 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
     if shift is None and framed:
-        shorter, longer = (len(output[framed]) for output in (alone[SHIFT_REFERENCE - len(TRIAL_SECONDS)], alone[-1]))
+        shorter_rows, longer_rows = (
+            len(output[framed]) for output in (single_outputs[SHIFT_REFERENCE - len(TRIAL_SECONDS)], single_outputs[-1])
+        )
         seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]
-        shift = seconds / (longer - shorter) if longer > shorter else 0.0
+        shift = seconds / (longer_rows - shorter_rows) if longer_rows > shorter_rows else 0.0
     _trial_extractors[_make_model_key(job, device, threads)] = model
     return Trial(
         outputs,
         batching,
         frame_shift=float(f"{shift or 0.0:.5g}"),
         threads=threads,
-        shortest=len(audio[first]),
+        shortest=len(audio[shortest]),
         digests=digests.parts,
         opaque=digests.opaque,
         volatile=list(digests.volatile),
@@ -288,17 +281,17 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     ), notes
 
 
-def _compute_alone(
+def _compute_single_outputs(
     model: DeviceExtractor, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
-    """Call the model with single utterances, and return their outputs, and the kind and columns of each output by name.
+    """Call the model with single utterances. Return their arrays by name, and the kind and columns of each output.
 
-    ``audio`` is in ascending order of length. The shortest is left out if the extractor fails for it.
+    ``audio`` is in ascending order of length. If the extractor fails for the shortest audio, its outputs are left out.
     """
-    alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
+    single_outputs = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
-               for name, value in alone[0].items()}  # fmt: skip
-    for arrays in alone:
+               for name, value in single_outputs[0].items()}  # fmt: skip
+    for arrays in single_outputs:
         check_arrays(arrays, outputs)
     try:
         shortest = model([audio[0].copy()], [rate])[0]
@@ -308,8 +301,8 @@ def _compute_alone(
     except Exception:
         if model.is_lost():
             raise
-        return alone, outputs
-    return [shortest, *alone], outputs
+        return single_outputs, outputs
+    return [shortest, *single_outputs], outputs
 
 
 def _make_model_key(job: Job, device: str, threads: int) -> Any:
@@ -318,7 +311,7 @@ def _make_model_key(job: Job, device: str, threads: int) -> Any:
 
 @contextmanager
 def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
-    """Convert an exception of a trial call to a :class:`DumpError`."""
+    """Convert an exception of a trial call in the ``with`` block to a :class:`DumpError`."""
     try:
         yield
     except DumpError:
@@ -330,14 +323,14 @@ def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
 
 
 def _find_batching(
-    model: DeviceExtractor, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]
+    model: DeviceExtractor, audio: list[Array], single_outputs: list[dict[str, Any]], notes: list[str]
 ) -> tuple[str, int]:
     """Find out how utterances may share a batch, by comparing batches with calls for single utterances.
 
     Args:
         model: the extractor on its device.
         audio: trial audio, in ascending order of length.
-        alone: outputs of ``model`` for each of these utterances alone.
+        single_outputs: outputs of ``model`` for each utterance of ``audio``, which was computed alone.
         notes: lines for the user. A line is appended if padding changes the outputs.
 
     Returns:
@@ -347,11 +340,12 @@ def _find_batching(
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
     for first in (0, 1):
-        if (difference := _describe_difference(model, audio[first:], rates[first:], alone[first:])) is None:
+        if (difference := _describe_difference(model, audio[first:], rates[first:], single_outputs[first:])) is None:
             return PADDED, first
+    # A different utterance of equal length shows if a batch without padding changes the outputs.
     reversed_audio = audio[1][::-1] / 2
     outputs = model([reversed_audio.copy()], rates[:1])[0]
-    if _describe_difference(model, [audio[1], reversed_audio], rates[:2], [alone[1], outputs]) is None:
+    if _describe_difference(model, [audio[1], reversed_audio], rates[:2], [single_outputs[1], outputs]) is None:
         notes.append(f"a padded batch of {name} {difference}: only utterances of equal length share a batch")
         return EQUAL, 0
     notes.append(f"a batch of {name} {difference}: its utterances are computed one by one")
@@ -359,12 +353,12 @@ def _find_batching(
 
 
 def _describe_difference(
-    model: DeviceExtractor, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]
+    model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Compare the outputs of a batch and of single utterances. Describe a difference, or return None for equality."""
+    """Compare the outputs of a batch and of single utterances. Return None if they agree within the tolerance."""
     differences = [0.0]
     try:
-        for batched, single in zip(model([samples.copy() for samples in audio], rates), alone, strict=True):
+        for batched, single in zip(model([samples.copy() for samples in audio], rates), single_outputs, strict=True):
             for name, value in single.items():
                 if batched[name].shape != value.shape:
                     return f"gives {len(batched[name])} rows instead of {len(value)}"
@@ -384,13 +378,14 @@ def _describe_difference(
     return None if largest <= tolerance else f"differs by {largest:.1e} of the largest value"
 
 
-def make_noise(samples: int) -> Array:
-    """Return noise of varying loudness: float32 (samples,), rounded to 16 bits and scaled to -1 to 1."""
-    noise = np.random.default_rng(samples).normal(0, 3000, samples) * (1 + np.sin(np.arange(samples) / 800))
+def make_noise(count: int) -> Array:
+    """Return noise of varying loudness: float32 (count,), rounded to 16 bits and scaled to -1 to 1."""
+    noise = np.random.default_rng(count).normal(0, 3000, count) * (1 + np.sin(np.arange(count) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
 
 
 def _describe_error(error: BaseException) -> str:
+    """Describe an error in one line: its class, unless it is a ValueError, and its message."""
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
@@ -398,9 +393,10 @@ def _describe_error(error: BaseException) -> str:
 def check_arrays(
     arrays: dict[str, Any], outputs: dict[str, tuple[str, int]], nonfinite_remedy: str = "check the audio"
 ) -> None:
-    """Raise ValueError unless the arrays of an utterance, by name, are valid outputs: finite and not empty.
+    """Raise ValueError unless the arrays of an utterance, by name, have the expected kinds, are finite and not empty.
 
     ``outputs`` has the expected kind and number of columns of each output. Vectors of any length have 0 columns.
+    ``nonfinite_remedy`` is the advice of the error about NaN and infinities.
     """
     if arrays.keys() != outputs.keys():
         expected = ", ".join(outputs)
@@ -438,14 +434,14 @@ class PreparedAudio(NamedTuple):
     rate: float  # Sampling rate in Hz.
 
 
-def must_compare(job: Job) -> bool:
+def must_compare_extractor(job: Job) -> bool:
     """Return True if the extractor must be opened to compare it with a plan, even if nothing is left to compute."""
     source = make_source(job)
     return source is not None and not source.is_decided_by_files and not job.options.trust_extractor
 
 
 def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str, *, is_new: bool) -> None:
-    """Raise :class:`PlanError` unless the digests of an extractor equal the digests in the plan.
+    """Raise :class:`PlanError` unless the digests of the extractor ``name`` equal the digests in the plan.
 
     ``is_new`` says that this run has made the plan, so that only processes of this run can differ.
     """
@@ -487,7 +483,7 @@ class ExtractorComputer:
         if not tried_model:
             self.model.make_first_call()
         if not job.options.trust_extractor:
-            with guard(self.model.source.label):
+            with guard_user_code(self.model.source.label):
                 digests = self.model.source.compute_digests(trial.volatile, trial.variables).parts
             _check_digests(digests, trial.digests, extractor.name, is_new=is_new)
         default_seconds = BATCH_SECONDS_ON_CPU if device == CPU else BATCH_SECONDS_ON_GPU
@@ -496,7 +492,7 @@ class ExtractorComputer:
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
     def take_figures(self) -> dict[str, float]:
-        """Return the counts for the summary since the previous call."""
+        """Return numbers since the previous call by name: "halved" batches and "resampled" utterances."""
         counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
         return counts
 
@@ -506,7 +502,7 @@ class ExtractorComputer:
         ready: list[PreparedAudio] = []
         for audio in batch:
             try:
-                ready.append(self._check_and_prepare(audio))
+                ready.append(self._check_and_prepare_audio(audio))
             except Exception as error:
                 results.append(make_failure(audio.index, audio.key, error))
         ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
@@ -516,7 +512,7 @@ class ExtractorComputer:
             results += self._compute_group(group, waiting)
         return lambda: results
 
-    def _check_and_prepare(self, audio: Audio) -> PreparedAudio:
+    def _check_and_prepare_audio(self, audio: Audio) -> PreparedAudio:
         """Prepare the audio of an utterance, and count resampled utterances. Raise ValueError for empty audio."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
@@ -525,9 +521,9 @@ class ExtractorComputer:
             logger.warning("%s: only the first of %d channels is used", audio.key, len(wave.samples))
         rate = extractor_rate or self.model.extractor.own_rate
         self.counts["resampled"] += bool(rate and wave.sample_frequency != rate)
-        return self._prepare(audio)
+        return self._prepare_audio(audio)
 
-    def _prepare(self, audio: Audio) -> PreparedAudio:
+    def _prepare_audio(self, audio: Audio) -> PreparedAudio:
         """Return a copy of the first channel at the rate of the extractor."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
@@ -537,14 +533,14 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Take the shortest utterance, and utterances that fit into a batch of ``max_seconds`` of padded audio."""
+        """Remove and return the shortest utterances that may share a batch of ``max_seconds`` of padded audio."""
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group
         while waiting:
             candidate = waiting[0]
-            fits = len(candidate.samples) == len(group[0].samples) or self.trial.batching == PADDED
-            if not fits or (len(group) + 1) * self._compute_padded_seconds(candidate) > self.max_seconds:
+            may_share_batch = len(candidate.samples) == len(group[0].samples) or self.trial.batching == PADDED
+            if not may_share_batch or (len(group) + 1) * self._compute_padded_seconds(candidate) > self.max_seconds:
                 break
             group.append(waiting.popleft())
         return group
@@ -568,8 +564,8 @@ class ExtractorComputer:
             if self.model.is_lost():
                 raise
             if len(group) > 1:  # Prepare the samples again, because the call may have changed them.
-                group = [self._prepare(utterance.audio) for utterance in group]
-            if self.model.is_full(error):
+                group = [self._prepare_audio(utterance.audio) for utterance in group]
+            if self.model.is_out_of_memory(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
                     self.max_seconds = len(group) // 2 * self._compute_padded_seconds(group[-1])
@@ -602,6 +598,7 @@ class ExtractorComputer:
                 raise ValueError(f"{fault}: correct frame_shift of the extractor")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
+        """Yield the outputs of one utterance. Matrices of codes become float32, in which archives store them."""
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
             yield Features(audio.index, create_block([audio.key], [value]), audio.get_durations(), name=name)

@@ -25,14 +25,14 @@ def hash_utterance(seed: int, key: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Return the ``rand_r()`` states of frames by SplitMix64, from the 64-bit states of their utterances.
 
-    ``frame`` holds the index of each frame in its utterance. ``state`` is one state or an array of the same shape.
+    ``frames`` holds the index of each frame in its utterance. ``state`` is one state or an array of the same shape.
     Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014.
     """
     with np.errstate(over="ignore"):
-        words = np.asarray(state, np.uint64) + _GOLDEN * (frame + 1).astype(np.uint64)
+        words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)
         words = (words ^ (words >> np.uint64(30))) * _MIX_1
         words = (words ^ (words >> np.uint64(27))) * _MIX_2
         words ^= words >> np.uint64(31)
@@ -57,12 +57,12 @@ class BlockNoise:
         The state of a frame between utterances is 0.
         """
         states = np.array([hash_utterance(self.seed, key) for key in split_keys(self.keys)], np.uint64)
-        before = np.cumsum(self.counts) - self.counts
-        frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)
-        places = np.repeat((before if self.firsts is None else self.firsts) - self.start, self.counts) + frames
-        is_requested = (places >= 0) & (places < count)
+        offsets = np.cumsum(self.counts) - self.counts
+        frames = np.arange(self.counts.sum()) - np.repeat(offsets, self.counts)
+        positions = np.repeat((offsets if self.firsts is None else self.firsts) - self.start, self.counts) + frames
+        is_requested = (positions >= 0) & (positions < count)
         seeds = np.zeros(count, np.int32)
-        seeds[places[is_requested]] = frame_seeds(np.repeat(states, self.counts), frames)[is_requested]
+        seeds[positions[is_requested]] = compute_frame_seeds(np.repeat(states, self.counts), frames)[is_requested]
         return seeds
 
 
@@ -82,4 +82,4 @@ class UtteranceNoise(KaldiRandom):
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the ``rand_r()`` states of the next ``count`` frames of the utterance: int32 of shape (count,)."""
         self.frames += count
-        return frame_seeds(self.state, np.arange(self.frames - count, self.frames))
+        return compute_frame_seeds(self.state, np.arange(self.frames - count, self.frames))

@@ -101,7 +101,7 @@ Child = tuple[str, Any]  # A value that another value refers to, after the name 
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
-    """Digest an object.
+    """Digest an object: each of its attributes, with everything that the attribute refers to.
 
     Args:
         value: the object.
@@ -109,22 +109,22 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
         excluded: paths of values that are not part of the digest, because calls change them.
     """
     walk = _Walk(torch, excluded)
-    label, children, _ = walk.expand(value, "")
-    if not children:
+    label, children, _ = walk.list_children(value, "")
+    if not children:  # A value without comparable parts is digested as one part.
         children = [("call", value)]
     else:
         walk.open[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
-    nodes = {name: walk.digest(child, name) for name, child in children if name not in excluded}
+    nodes = {name: walk.digest_value(child, name) for name, child in children if name not in excluded}
     walk.result.parts = {name: node.digest.hex() for name, node in nodes.items()}
     walk.result.root = Node(b"", label, nodes, is_user_module(_get_owner(value)))
     return walk.result
 
 
-def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
-    """Map the paths of the values that calls of an object have changed to reasons.
+def find_changed_values(old: ObjectDigest, new: ObjectDigest) -> dict[str, str]:
+    """Find the values that have changed between two digests of an object, before and after calls.
 
     The paths lead to the smallest values that changed, and never to the container around them.
 
@@ -132,13 +132,13 @@ def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, 
         the reason why each changed value cannot be compared, by path. The reason is "" for a number, a string, or a
         value that the calls have created, because these need not be compared.
     """
-    return _find_changes(before.root, after.root, True, {})
+    return _find_changes(old.root, new.root, True, {})
 
 
 def _find_changes(
     old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
 ) -> dict[str, str]:
-    """Return the changes between two states of a value by relative path. Without named values, return no changes.
+    """Find the changes between two states of a value. Return reasons by relative path, or {} without named values.
 
     ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``known`` caches the
     results for pairs of states.
@@ -167,7 +167,7 @@ def _join_path(path: str, name: str) -> str:
 
 
 class _Walk:
-    """A walk through everything that an object refers to."""
+    """A walk through everything that an object refers to. The arguments are those of :func:`digest_object`."""
 
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
@@ -179,7 +179,7 @@ class _Walk:
         """Return True for a module of torch."""
         return bool(self.torch and self.torch.is_module(value))
 
-    def digest(self, value: Any, path: str) -> Node:
+    def digest_value(self, value: Any, path: str) -> Node:
         """Return the node of a value. An object that was seen before has the same node.
 
         ``path`` leads from the digested object to the value. It names the value in reports, and excludes values.
@@ -193,53 +193,53 @@ class _Walk:
         if key in self.open:
             return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
-            return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
+            return self.report_opaque(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open[key] = None
         self.alive.append(value)
         try:
-            node = self._digest_new(value, path)
+            node = self._digest_new_value(value, path)
         except Exception as error:
-            node = self.report(path, value, str(error) or type(error).__name__)
+            node = self.report_opaque(path, value, str(error) or type(error).__name__)
         finally:
             del self.open[key]
         self.nodes[key] = node
         return node
 
-    def report(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
+    def report_opaque(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
         """Record that an object, or with ``is_content`` only its content, is not compared, and return its node."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
         self.result.filled.update([path] if is_content else [])
         return Node(_hash("opaque", name), has_content=True)
 
-    def _digest_new(self, value: Any, path: str) -> Node:
+    def _digest_new_value(self, value: Any, path: str) -> Node:
         """Return the node of an object that the walk has not seen before, from its content and the values below it."""
         leaf = self._make_leaf(value)
         attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:
             if isinstance(value, IRRELEVANT) and (reason := _describe_hidden_content(value)):
-                self.report(path, value, reason, is_content=True)
+                self.report_opaque(path, value, reason, is_content=True)
             return leaf
         if not leaf and any(f"{base.__module__}.{base.__qualname__}" in EXTERNAL_STATE for base in type(value).__mro__):
-            return self.report(path, value)
-        label, children, is_ordered = ("content", attributes, True) if leaf else self.expand(value, path)
+            return self.report_opaque(path, value)
+        label, children, is_ordered = ("content", attributes, True) if leaf else self.list_children(value, path)
         if children is None:
-            return self.report(path, value)
+            return self.report_opaque(path, value)
         paths = ((name, _join_path(path, name), child) for name, child in children)
-        named = [(name, self.digest(child, place)) for name, place, child in paths if place not in self.excluded]
-        named += [("[]", leaf)] if leaf else []
+        nodes = [(name, self.digest_value(child, inner)) for name, inner, child in paths if inner not in self.excluded]
+        nodes += [("[]", leaf)] if leaf else []
         if is_module := self.is_module(value):
             self.result.modules.append(value)
-        digests = [_hash(name, node.digest) if is_ordered else node.digest for name, node in named]
-        digest = _hash(label, _name_of(type(value)), *(digests if is_ordered else sorted(digests)))
+        digests = [_hash(name, node.digest) if is_ordered else node.digest for name, node in nodes]
+        digest = _hash(label, _get_name(type(value)), *(digests if is_ordered else sorted(digests)))
         if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)):
             return Node(digest)
-        has_arrays, is_code = is_module or any(node.has_arrays for _, node in named), label in _CODE
-        children_of = dict(named)
+        has_arrays, is_code = is_module or any(node.has_arrays for _, node in nodes), label in _CODE
+        children_by_name = dict(nodes)
         return Node(
             digest,
-            f"{label} {_name_of(type(value))}",
-            children_of if is_ordered and len(children_of) == len(named) else {},
+            f"{label} {_get_name(type(value))}",
+            children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
             None
             if type(value) in CONTAINERS
             else is_user_module(value.__name__ if label == "module" else _get_owner(value)),
@@ -260,8 +260,8 @@ class _Walk:
             pieces = [np.asarray(array)]
             if isinstance(array, np.ma.MaskedArray):
                 pieces += [np.ma.getmaskarray(array), np.asarray(array.fill_value)]
-            kinds = [f"{one.dtype.descr if one.dtype.names else one.dtype.str} {one.shape}" for one in pieces]
-            content = [np.ascontiguousarray(one).reshape(-1).view(np.uint8).data for one in pieces]
+            kinds = [f"{piece.dtype.descr if piece.dtype.names else piece.dtype.str} {piece.shape}" for piece in pieces]
+            content = [np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data for piece in pieces]
             return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor(value):
             return Node(_hash("array", *self.torch.iterate_tensor(value)), has_arrays=True, has_content=True)
@@ -276,17 +276,17 @@ class _Walk:
             return "torch", _DEVICE.sub("device", name)
         is_log = isinstance(value, io.IOBase) and value.writable() and not value.readable()
         if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS) or is_log:
-            return "irrelevant", _name_of(type(value))
+            return "irrelevant", _get_name(type(value))
         if isinstance(value, PurePath):
             return "path", str(value)
         is_library = isinstance(value, types.ModuleType) and not is_user_module(value.__name__)
         if is_library or value is sys.modules["__main__"]:
             return "module", value.__name__
         if isinstance(value, type | types.FunctionType) and not is_user_module(value.__module__):
-            return "code", _name_of(value)
+            return "code", _get_name(value)
         return None
 
-    def expand(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
+    def list_children(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
         """Return the kind of a value, the values that it refers to, and True if their order counts.
 
         The list of values is None if the object has no comparable state. Source files of the user's code are recorded,
@@ -310,7 +310,7 @@ class _Walk:
             return "accessor", [("", getattr(value, name)) for name in names if hasattr(value, name)], True
         if isinstance(value, functools._lru_cache_wrapper):
             if is_user_module(value.__module__) and value.cache_info().currsize:
-                self.report(path, value, "a cache that is not empty", is_content=True)
+                self.report_opaque(path, value, "a cache that is not empty", is_content=True)
             return "cached", [("", value.__wrapped__)], True
         if isinstance(value, types.BuiltinFunctionType):
             owner = value.__self__
@@ -320,17 +320,17 @@ class _Walk:
             return "array", [("shape", str(value.shape)), ("", value.ravel().tolist())], True
         if isinstance(value, str | int | float | complex | bytes):  # The class of the value is derived from these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
-            content = [("type", _name_of(type(value))), ("[]", base(value))]
+            content = [("type", _get_name(type(value))), ("[]", base(value))]
             return "number", [*content, *_list_own_attributes(value)], True
         if (state := self._get_state(value)) is not None:
             content = [("[]", _convert_to_container(value))] if isinstance(value, CONTAINERS) else []
             return "object", [("class", type(value)), *state.items(), *content], True
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
-            self.report(path, value, "a function in numpy.frompyfunc", is_content=True)
-        return _reduce_by_pickle(value)
+            self.report_opaque(path, value, "a function in numpy.frompyfunc", is_content=True)
+        return _list_pickled_children(value)
 
     def _get_state(self, value: Any) -> dict[str, Any] | None:
-        """Return the attributes of an object by name, or None if its class is not written in Python."""
+        """Return the attributes of an object by name, or None if a base class has state that Python cannot see."""
         if self.is_module(value):
             return dict(self.torch.iterate_state(value))
         kind: Any = type(value)
@@ -344,7 +344,7 @@ class _Walk:
         return {name: child for name, child in state.items() if isinstance(name, str)}
 
     def add_file(self, name: str) -> None:
-        """Record the source file of a module of the user."""
+        """Record the source file of the module ``name`` if it is the user's code, but not the main script."""
         # The main script may change between runs without an effect on the extractor, so its functions are compared by
         # their code instead.
         if name != "__main__" and is_user_module(name) and (path := find_module_path(name)):
@@ -361,7 +361,7 @@ def _list_own_attributes(value: Any) -> list[Child]:
 
 
 def _get_owner(value: Any) -> str:
-    """Return the module that an object's code comes from."""
+    """Return the name of the module that defines a class or function, or the class of another value."""
     is_code = isinstance(value, type | types.FunctionType | functools._lru_cache_wrapper)
     return str((value if is_code else type(value)).__module__)
 
@@ -384,6 +384,7 @@ def _is_dunder(name: str) -> bool:
 
 
 def _hash(*parts: str | bytes | memoryview) -> bytes:
+    """Return the SHA-256 of parts. The length before each part distinguishes ("ab", "c") from ("a", "bc")."""
     hasher = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -393,6 +394,7 @@ def _hash(*parts: str | bytes | memoryview) -> bytes:
 
 
 def _encode_plain(value: Any) -> bytes:
+    """Encode a value of one of the types :data:`PLAIN`. All names of devices, such as "cuda:0", have the same bytes."""
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
     if isinstance(value, int):
@@ -400,12 +402,12 @@ def _encode_plain(value: Any) -> bytes:
     return value if isinstance(value, bytes) else repr(value).encode()
 
 
-def _name_of(value: Any) -> str:
+def _get_name(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__}"
 
 
 def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
-    """Return the kind, content and order of a container, as :meth:`_Walk.expand` does.
+    """List the content of a container. The result has the form of :meth:`_Walk.list_children`.
 
     Many plain values become one string, which takes less time.
     """
@@ -425,6 +427,7 @@ def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
 
 
 def _get_key_name(key: Any) -> str:
+    """Return the name for the value of a plain key in a dictionary. Names of devices all become "device"."""
     if type(key) is not str:
         return f"[{_normalize(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
@@ -446,10 +449,10 @@ def _convert_to_container(value: Any) -> Any:
 def _list_slots(kind: type) -> list[str]:
     """Return the names of the slots of a class, without its bases. Python mangles the names of private slots."""
     names = kind.__dict__.get("__slots__", ())
-    listed = [names] if isinstance(names, str) else list(names)
+    slots = [names] if isinstance(names, str) else list(names)
     return [
         f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
-        for name in listed
+        for name in slots
         if name not in ("__dict__", "__weakref__")
     ]
 
@@ -458,7 +461,7 @@ def _list_class_children(kind: type) -> Iterator[Child]:
     """Yield the attributes and methods of a class and of its bases in the user's code, other bases, and a metaclass."""
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
-            yield "base", _name_of(base)
+            yield "base", _get_name(base)
             continue
         for name, value in sorted(vars(base).items()):
             is_function = isinstance(value, types.FunctionType)
@@ -498,8 +501,9 @@ def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _digest_code(code: types.CodeType) -> bytes:
+    """Return the digest of a code object. Names of files and numbers of lines have no effect."""
     constants = [
-        _digest_code(constant) if isinstance(constant, types.CodeType) else _encode_constant(constant)
+        _digest_code(constant) if isinstance(constant, types.CodeType) else _digest_constant(constant)
         for constant in code.co_consts
     ]
     names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
@@ -507,17 +511,18 @@ def _digest_code(code: types.CodeType) -> bytes:
     return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 
-def _encode_constant(value: Any) -> bytes:
+def _digest_constant(value: Any) -> bytes:
+    """Return the digest of a constant of a code object. The order of a frozenset has no effect."""
     kind = type(value).__name__
     if isinstance(value, frozenset):
-        return _hash(kind, *sorted(map(_encode_constant, value)))
-    return _hash(kind, *(map(_encode_constant, value) if isinstance(value, tuple) else (_encode_plain(value),)))
+        return _hash(kind, *sorted(map(_digest_constant, value)))
+    return _hash(kind, *(map(_digest_constant, value) if isinstance(value, tuple) else (_encode_plain(value),)))
 
 
-def _reduce_by_pickle(value: Any) -> tuple[str, list[Child] | None, bool]:
-    """Expand a C object, such as a random generator, into the state that pickle would store.
+def _list_pickled_children(value: Any) -> tuple[str, list[Child] | None, bool]:
+    """List the values that pickle would store for a C object, such as a random generator.
 
-    The result has the form of :meth:`_Walk.expand`. Iterators and objects that pickle refuses have no comparable state.
+    The result is that of :meth:`_Walk.list_children`. Iterators and objects that pickle refuses have no state.
     """
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True

@@ -135,6 +135,7 @@ class DumpOptions(BaseOptions):
     part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
+        """Check the options, and compute the values that depend on them."""
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:
@@ -201,7 +202,7 @@ def parse_part(text: str) -> tuple[int, int]:
 
 
 def is_speed(text: str) -> bool:
-    """Return True for a speed factor from 0.01 to 100, for which the resampling filter has a bounded length."""
+    """Return True for a number from 0.01 to 100. For such a speed, the resampling filter has a bounded length."""
     factor = parse_real(text)
     return factor is not None and 0.01 <= factor <= 100.0
 
@@ -221,6 +222,7 @@ class Layout:
     failures: Path = field(init=False)  # Path of the list of utterances without features, with reasons.
 
     def __post_init__(self) -> None:
+        """Set the names and paths that depend on the directories and the feature."""
         name = os.path.basename(os.path.abspath(self.data))
         stem = f"dump_{self.feature}_{name}"
         plan, lock, failures = (self.log / f"{stem}.{end}" for end in ("plan.jsonl", "lock", "failures"))
@@ -239,7 +241,7 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the script file of an archive."""
+        """Return the path of the script file that lists the archive of one output for shard number ``shard``."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:
@@ -247,11 +249,11 @@ class Layout:
         return self.archives / f"{name}_{self.name}.ark"
 
     def get_manifest(self, shard: int) -> Path:
-        """Return the path of an archive's manifest, which exists once the archive is complete."""
+        """Return the path of a shard's manifest, which exists once the archives of the shard are complete."""
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Return the path of an archive's manifest ("json"), "log", or part of ``utt2num_frames`` or ``utt2dur``."""
+        """Return the path of a shard's file ``name``: "json" (the manifest), "log", "utt2num_frames" or "utt2dur"."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 
@@ -276,6 +278,7 @@ class Job:
     main_conf: str = field(init=False)  # Name of the configuration file that the overrides belong to.
 
     def __post_init__(self) -> None:
+        """Set the attributes that depend on the layout and the options."""
         feature, source = self.layout.feature, self.options.source
         spectral = "" if source else get_spectral_part(feature)
         vars(self).update(feature=feature, source=source, spectral=spectral, main_conf=f"{spectral or PITCH}.conf")
@@ -284,13 +287,13 @@ class Job:
     @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
         """Paths of the configuration files by their names in ``<data>/conf``. None stands for Kaldi's defaults."""
-        named: dict[str, str] = {}
+        option_values: dict[str, str] = {}
         if self.spectral:
-            named[f"{self.spectral}.conf"] = self.options.conf
+            option_values[f"{self.spectral}.conf"] = self.options.conf
         if self.with_pitch:
-            named[PITCH_CONF] = self.options.pitch_conf or ("" if self.spectral else self.options.conf)
+            option_values[PITCH_CONF] = self.options.pitch_conf or ("" if self.spectral else self.options.conf)
         paths: dict[str, Path | None] = {}
-        for name, value in named.items():
+        for name, value in option_values.items():
             path = Path(value or f"conf/{name}")
             paths[name] = path if value or path.exists() else None
         if self.with_pitch and self.options.pitch_postprocess_conf:
@@ -299,11 +302,7 @@ class Job:
 
 
 def get_spectral_part(feature: str) -> str:
-    """Return the spectral feature in the name of a feature, or "" for pitch alone.
-
-    >>> get_spectral_part("mfcc_pitch"), get_spectral_part("fbank"), get_spectral_part("pitch")
-    ('mfcc', 'fbank', '')
-    """
+    """Return the spectral feature in the name of a feature: "mfcc" for "mfcc_pitch", and "" for "pitch"."""
     return feature.removesuffix(PITCH).removesuffix("_")
 
 

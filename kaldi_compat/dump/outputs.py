@@ -13,7 +13,7 @@ from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
 from kaldi_compat.dump.configuration import read_confs
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import check_place, encode_name
+from kaldi_compat.dump.files import check_archive_path, encode_name
 from kaldi_compat.dump.inputs import SCRIPT, list_input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan
@@ -32,10 +32,10 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
         OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
     numbers = [shard.number for shard in plan.select_part(*job.options.part)]
-    layout, places = job.layout, list(product(numbers, plan.trial.outputs))
-    tables = [path(*place) for place in places for path in (layout.get_archive, layout.get_script)]
-    parts = [layout.get_file_of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
-    written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *list_outputs_in_data(job, plan)]
+    layout, shard_outputs = job.layout, list(product(numbers, plan.trial.outputs))
+    tables = [path(*pair) for pair in shard_outputs for path in (layout.get_archive, layout.get_script)]
+    shard_files = [layout.get_file_of_archive(*pair) for pair in product(numbers, ("json", "log", FRAMES, DURATIONS))]
+    written = [*tables, layout.plan, layout.lock, layout.failures, *shard_files, *list_outputs_in_data(job, plan)]
     # The dump must not replace other files of the data directory, or files that the extractor has used.
     protected = [decode_file_name(path) for name in DATA_FILES if (path := layout.data / name) not in written]
     protected += map(decode_file_name, map(Path, plan.trial.files.values()))
@@ -49,13 +49,13 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     # A part of a job does not look up the files of all lines of wav.scp, because every part would repeat this.
     refuse_replacing(replaced, [*_iterate_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
-        check_place(path)
+        check_archive_path(path)
     _check_folders(job, plan, written)
 
 
-def check_speed_outputs(job: Job, changed: Job) -> None:
-    """Raise :class:`ArkError` if the directory ``--speed-dir`` or its dump would replace an input of the job."""
-    layout = changed.layout
+def check_speed_outputs(job: Job, speed_job: Job) -> None:
+    """Raise :class:`ArkError` if ``speed_job``, the job for ``--speed-dir``, would replace an input of ``job``."""
+    layout = speed_job.layout
     written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
@@ -112,7 +112,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
 
 
 def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield the files that a dump reads."""
+    """Yield the files that a dump reads, and an rspecifier of ``wav.scp``, whose lines name more files."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
     yield from map(decode_file_name, list_input_paths(job, confs).values())
@@ -126,25 +126,20 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
 
 
 def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
-    """Check that each folder of ``.npy`` files can be written, if ``--format`` writes such folders.
+    """Raise :class:`OutputError` if a folder in which ``--format`` writes ``.npy`` files has another use.
 
-    Args:
-        job, plan: the dump and its plan.
-        written: paths of the other files that the dump writes.
-
-    Raises:
-        OutputError: the dump writes other files to the folder, the folder is a file, or it contains files that a dump
-            does not write.
+    The folder must not be a file, or contain files that a dump does not write. The dump must not write other files to
+    it: its log, its archives, or one of the files ``written``.
     """
     if not FORMATS[job.options.format].endswith("/"):
         return
     layout = job.layout
     used_paths = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
-    occupied = {os.path.realpath(path): path for used in used_paths for path in (used, used.parent)}
+    occupied = {os.path.realpath(path): path for used_path in used_paths for path in (used_path, used_path.parent)}
     for output in plan.trial.outputs:
         folder = get_converted_path(layout, output, job.options.format)
-        if used := occupied.get(os.path.realpath(folder)):
-            raise OutputError(f"{folder}: the dump writes other files to {used}: rename the output {output}")
+        if used_path := occupied.get(os.path.realpath(folder)):
+            raise OutputError(f"{folder}: the dump writes other files to {used_path}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -152,12 +147,12 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
                 raise OutputError(f"{folder} holds {path.name}, which a dump does not write: move it away")
 
 
-def clear_all_unfinished(job: Job) -> int:
+def remove_all_unfinished_files(job: Job) -> int:
     """Remove temporary files of killed dumps from the folders of this dump, and return the number of removed files."""
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
-    places = {os.path.realpath(folder): folder for folder in folders}
-    removed = sum(map(clear_directory, places.values()))
+    folders_by_path = {os.path.realpath(folder): folder for folder in folders}
+    removed = sum(map(clear_directory, folders_by_path.values()))
     # The folder of an output in another format may be a link, whose temporary folders are beside the link's target.
     links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
     removed += sum(map(remove_unfinished, links))

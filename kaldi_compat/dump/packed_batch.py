@@ -72,10 +72,10 @@ class Row:
 
 
 class PinnedMemory(RowMemory):
-    """Pinned memory for wave files that places their samples at multiples of the frame shift."""
+    """Pinned memory that places samples of wave files at multiples of the frame shift, which is ``shift`` samples."""
 
     def __init__(self, shift: int) -> None:
-        self.lead, self.alignment = HEADER_BYTES, 2 * shift
+        self.lead, self.alignment = HEADER_BYTES, 2 * shift  # A sample has 2 bytes.
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return at least ``size`` bytes of pinned memory, or of ordinary memory if pinned memory is exhausted."""
@@ -85,13 +85,13 @@ class PinnedMemory(RowMemory):
         return content
 
 
-def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
+def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
     """Put utterances on one grid of frames, and return their samples and their places on the grid.
 
     Args:
         parts: audio of consecutive utterances.
         options: options of the feature.
-        pinned: put the samples into pinned memory.
+        pinned: True to put the samples into pinned memory.
     """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
@@ -112,26 +112,27 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
             runs += _find_runs(part, part.place, begin, spans, on_grid)
         begin = end
     first_frames = np.cumsum(steps) - steps
-    frames = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
-    length = (frames - 1) * shift + size
+    frame_count = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
+    length = (frame_count - 1) * shift + size
     begins = (first_frames * shift).tolist()
     audio: list[tuple[Samples, int, int]] = []
     if sum(end - first for first, end, _ in runs) < len(lengths):  # Copy the utterances that are not in a run.
         for part in parts:
             audio += zip(repeat(part.samples), part.starts.tolist(), part.lengths.tolist(), strict=False)
     pieces: list[tuple[int, Tensor]] = []
-    copied = 0
+    copied_end = 0
+    # The last run is empty, so that the loop also copies the utterances after all other runs.
     for first, end, place in [*runs, (len(lengths), len(lengths), None)]:
-        if copied < first:
+        if copied_end < first:
             stop = length if first == len(lengths) else begins[first]
-            chosen = slice(copied, first)
-            copy = _copy_to_row(audio[chosen], begins[chosen], stop, counts[chosen].tolist(), options, pinned)
-            pieces.append((begins[copied], copy))
+            group = slice(copied_end, first)
+            piece = _copy_to_row(audio[group], begins[group], stop, counts[group].tolist(), options, pinned)
+            pieces.append((begins[copied_end], piece))
         if place is not None:
             size_of_piece = begins[end - 1] + int(spans[end - 1]) - begins[first]
             pieces.append((begins[first], place.tensor[place.start : place.start + size_of_piece]))
-        copied = end
-    return Row(tuple(pieces), length, first_frames, counts, frames)
+        copied_end = end
+    return Row(tuple(pieces), length, first_frames, counts, frame_count)
 
 
 def _find_runs(
@@ -139,7 +140,9 @@ def _find_runs(
 ) -> Iterator[tuple[int, int, OnGrid]]:
     """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.
 
-    Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU.
+    Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
+    the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each
+    utterance of the batch needs, and ``on_grid`` says which utterances of the part lie on the grid of the previous one.
     """
     starts = part.starts.tolist()
     bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]
@@ -152,7 +155,7 @@ def _copy_to_row(
     audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
-    """Copy utterances to one piece of a row, from ``begins[0]`` to the sample ``stop`` of the row (exclusive).
+    """Copy utterances into one piece of a row: samples ``begins[0]`` to ``stop - 1`` of the row.
 
     ``audio`` has the array, the first sample and the number of samples of each utterance; ``begins`` has the place of
     the first sample in the row, and ``counts`` the number of frames. Without ``snip_edges``, audio is reflected.
@@ -165,16 +168,16 @@ def _copy_to_row(
         utterance = samples[start : start + length]
         if not options.snip_edges:
             utterance = _extend_by_reflection(utterance, count, options)
-        place = begin - begins[0]
-        row[end:place] = 0
-        end = place + len(utterance)
-        row[place:end] = utterance
+        position = begin - begins[0]
+        row[end:position] = 0
+        end = position + len(utterance)
+        row[position:end] = utterance
     row[end:] = 0
     return memory
 
 
 def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -> Samples:
-    """Return the samples that the frames span, which extend beyond both ends of the audio."""
+    """Return the samples that ``count`` frames need. Beyond both ends, they are a reflection of the audio."""
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
     index = reflect_indices(np.arange(first, first + (count - 1) * shift + size), len(samples))

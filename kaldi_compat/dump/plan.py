@@ -24,15 +24,8 @@ from io_ark.text import escape_controls, shorten
 from kaldi_compat.dump.configuration import compare_values, read_confs
 from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.files import Stamp, read_sealed, write_sealed
-from kaldi_compat.dump.inputs import (
-    SCRIPT,
-    SEGMENTS,
-    UTT2SPK,
-    compute_digests_of,
-    list_extractor_paths,
-    list_input_paths,
-)
+from kaldi_compat.dump.files import Stamp, read_sealed_file, write_sealed_file
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, compute_digests, list_extractor_paths, list_input_paths
 from kaldi_compat.dump.model import Trial, describe_opaque
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
@@ -95,7 +88,7 @@ class DumpPlan:
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Distribute the utterances of a job over archives like ``utils/split_scp.pl``.
+    """Make the plan of a job: distribute its utterances over archives like ``utils/split_scp.pl``.
 
     Raises:
         DumpError: there are no utterances, a line of the list is invalid, or an input file is missing.
@@ -110,13 +103,13 @@ def make_plan(job: Job) -> DumpPlan:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     size = job.options.shard_utterances
     # At least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
-    gpus = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
-    archives = min(requested, count)
-    bounds = [i * (count // archives) + min(i, count % archives) for i in range(archives + 1)]
-    offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
+    gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
+    requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpu_count)
+    archive_count = min(requested, count)
+    bounds = [i * (count // archive_count) + min(i, count % archive_count) for i in range(archive_count + 1)]
+    offsets = [0, *accumulate(sum(lengths[first:end]) for first, end in pairwise(bounds))]
     shards = tuple(
-        Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
+        Shard(i + 1, offsets[i], offsets[i + 1], end - first) for i, (first, end) in enumerate(pairwise(bounds))
     )
     return DumpPlan(listing, collect_settings(job), shards)
 
@@ -126,13 +119,13 @@ def get_listing(job: Job) -> str:
     return SEGMENTS if (job.layout.data / SEGMENTS).exists() else SCRIPT
 
 
-def check_places(layout: Layout) -> None:
+def check_directory_paths(layout: Layout) -> None:
     """Raise :class:`DumpError` if a script file cannot name files in the directories of a dump."""
-    for place in (layout.data, layout.log, layout.archives):
+    for directory in (layout.data, layout.log, layout.archives):
         for sign, name in ("\n", "newline"), ("|", "'|'"):
-            if sign in str(place.absolute()):
+            if sign in str(directory.absolute()):
                 raise DumpError(
-                    f"{str(place)!r}: a script file cannot name files in a directory whose path has a {name}: "
+                    f"{str(directory)!r}: a script file cannot name files in a directory whose path has a {name}: "
                     "rename the directory"
                 )
 
@@ -145,25 +138,25 @@ def check_inputs(job: Job) -> None:
             newline or a "|".
         DataDirError: a killed job has left the data directory half changed.
     """
-    check_places(job.layout)
+    check_directory_paths(job.layout)
     if job.layout.data.is_file():
         raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that contains {SCRIPT}")
     refuse_half_changed(str(job.layout.data))
-    needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
-    needed += list_extractor_paths(job).values()
+    required = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
+    required += list_extractor_paths(job).values()
     if (job.layout.data / "spk2warp").exists():
-        needed.append(job.layout.data / UTT2SPK)
-    for path in needed:
+        required.append(job.layout.data / UTT2SPK)
+    for path in required:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
             needs = f"the {job.feature} features of {job.layout.data} need this file"
             raise DumpError(f"{path} {fault}: {needs}; create it, or correct the path")
 
 
-def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
+def collect_settings(job: Job, used_files: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return everything that determines the bytes of the archives, to be stored with the plan.
 
-    ``used`` maps names to the paths of additional files that an extractor used in its trial.
+    ``used_files`` maps names to the paths of additional files that an extractor used in its trial.
     """
     confs = read_confs(job)
     return {
@@ -171,7 +164,7 @@ def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[st
         "program": __version__,
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
-        "inputs": compute_digests_of(list_input_paths(job, confs, used)),
+        "inputs": compute_digests(list_input_paths(job, confs, used_files)),
         "confs": confs,
     }
 
@@ -179,7 +172,7 @@ def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[st
 def write_plan(plan: DumpPlan, path: Path) -> None:
     """Write a plan. After an interruption the file is complete or does not exist."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
-    write_sealed(path, [header, *map(dataclasses.asdict, plan.shards)])
+    write_sealed_file(path, [header, *map(dataclasses.asdict, plan.shards)])
 
 
 def read_plan(path: Path) -> DumpPlan:
@@ -189,7 +182,7 @@ def read_plan(path: Path) -> DumpPlan:
         PlanError: there is no plan, or the plan cannot be read, is damaged, or was written by a different version.
     """
     try:
-        header, *lines = read_sealed(path)
+        header, *lines = read_sealed_file(path)
         listing, count = header.pop("listing"), header.pop("archives")
         shards = tuple(Shard(**line) for line in lines)
         if len(shards) != count or header["version"] != VERSION:
@@ -210,32 +203,33 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
         the changed options and files that determine the bytes of the archives, by name. The value is True for a change
         that can turn failures into features and changes no existing features.
     """
-    now, before = collect_settings(job, plan.trial.files), plan.settings
-    changes = {name: False for name in ("feature", "program") if before[name] != now[name]}
-    changes |= {name: False for name, _, _ in _find_differences(before["inputs"], now["inputs"])}
-    for conf, *texts in _find_differences(before["confs"], now["confs"]):
+    new, old = collect_settings(job, plan.trial.files), plan.settings
+    changes = {name: False for name in ("feature", "program") if old[name] != new[name]}
+    changes |= {name: False for name, _, _ in _find_differences(old["inputs"], new["inputs"])}
+    for conf, *texts in _find_differences(old["confs"], new["confs"]):
         options = None
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
                 options = compare_values(job, conf, *texts)
-        changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
+        changed = {name: _can_only_add_features(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
-    for name, *values in _find_differences(before["options"], now["options"]):
-        shown = "device (CPU or GPU)" if name == "processor" else normalize(name)
-        changes[shown] = _only_mends(shown, *values)
+    for name, *values in _find_differences(old["options"], new["options"]):
+        flag = "device (CPU or GPU)" if name == "processor" else normalize(name)
+        changes[flag] = _can_only_add_features(flag, *values)
     return changes
 
 
-def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return the name, old value and new value of each difference between two mappings. A missing value is None."""
-    values = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
-    return [(name, old, new) for name, old, new in values if old != new]
+    values = ((name, old.get(name), new.get(name)) for name in old.keys() | new.keys())
+    return [(name, old_value, new_value) for name, old_value, new_value in values if old_value != new_value]
 
 
-def _only_mends(name: str, before: Any, now: Any) -> bool:
+def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
+    """Return True if a changed option can turn failures into features, and changes no existing features."""
     if name == "min-duration":
-        return bool(now < before)
-    return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(now)
+        return bool(new < old)
+    return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(new)
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
@@ -278,15 +272,15 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
 
 
 def explain_how_to_start_over(options: DumpOptions) -> str:
-    """Return advice for starting over. A part of a job uses an existing plan even without ``--resume``."""
+    """Return advice for starting the dump again. A part of a job uses an existing plan even without ``--resume``."""
     delete = "delete the plan and " if options.shard else ""
     flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
     switches = [flag for flag, is_set in flags if is_set]
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def read_lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
-    """Yield an archive's lines of the list of utterances, without line ends."""
+def read_shard_lines(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
+    """Yield the lines of a shard, without line ends, from the list of utterances in the directory ``data``."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
         for line in islice(file, shard.count):
@@ -294,37 +288,38 @@ def read_lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
 
 
 def _measure_lines(path: Path) -> Sequence[int]:
-    """Return the number of bytes of each line. Blank lines at the end of the file are skipped with a warning.
+    """Return the size in bytes of each line of a list of utterances. Blank lines at its end are skipped with a warning.
 
     Raises:
         DumpError: a line has an invalid key or only a key, a blank line precedes a key, or a key occurs twice.
     """
     lengths = array("I")
-    previous, ordered, blank = b"", True, 0
+    previous_key, is_sorted, blank_line = b"", True, 0
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
-            if blank and key:
-                raise DumpError(f"{path}, line {blank}: a blank line precedes a key: remove the line")
+            if blank_line and key:
+                raise DumpError(f"{path}, line {blank_line}: a blank line precedes a key: remove the line")
             if not key:
-                blank = blank or line_number
+                blank_line = blank_line or line_number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
-                raise DumpError(f"{path}, line {line_number}: {_describe_fault(key)}")
+                raise DumpError(f"{path}, line {line_number}: {_describe_key_fault(key)}")
             if not values:
                 fault = f"nothing follows the key {_format_key(key)}: complete the line"
                 raise DumpError(f"{path}, line {line_number}: {fault}")
             lengths.append(len(line))
-            ordered &= previous < key
-            previous = key
-    if blank:
-        logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank)
-    if not ordered:  # In strictly ascending order, no key can occur twice.
-        _refuse_duplicates(path)
+            is_sorted &= previous_key < key
+            previous_key = key
+    if blank_line:
+        logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank_line)
+    if not is_sorted:  # In strictly ascending order, no key can occur twice.
+        _refuse_duplicate_keys(path)
     return lengths
 
 
-def _describe_fault(key: bytes) -> str:
+def _describe_key_fault(key: bytes) -> str:
+    """Describe why a key is invalid, with advice: it is too long, or has a control character or byte order mark."""
     if len(key) > MAX_KEY_BYTES:
         return f"the key has {len(key)} bytes, but at most {MAX_KEY_BYTES} are supported: rename the utterance"
     if key.startswith(_BOM):
@@ -336,16 +331,16 @@ def _format_key(key: bytes) -> str:
     return repr(shorten(key.decode(errors="replace")))
 
 
-def _refuse_duplicates(path: Path) -> None:
+def _refuse_duplicate_keys(path: Path) -> None:
     """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):
             key = b"".join(line.split(None, 1)[:1])
             if key in keys:
-                shown = escape_controls(key.decode(errors="replace"))
+                name = escape_controls(key.decode(errors="replace"))
                 raise DumpError(
-                    f"{path}, line {line_number}: {shown} occurs a second time: remove or rename one of the utterances"
+                    f"{path}, line {line_number}: {name} occurs a second time: remove or rename one of the utterances"
                 )
             keys.add(key)
     logger.warning("%s is not sorted, but later steps of a Kaldi recipe require it: sort it with LC_ALL=C sort", path)

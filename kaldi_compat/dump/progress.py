@@ -41,8 +41,8 @@ class Monitor:
         self._stream = stream
         self.start = time.monotonic()
         self._counts = dict(done or {})
-        self._before = self.totals
-        self._shown = self.start
+        self._initial_totals = self.totals
+        self._last_line_time = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
         self._bar = _make_bar(self.total, self.totals[0], self.stream)
 
@@ -60,7 +60,7 @@ class Monitor:
     @property
     def computed(self) -> int:
         """Number of utterances that were finished in this run, including failures."""
-        return self.totals[0] - self._before[0]
+        return self.totals[0] - self._initial_totals[0]
 
     @property
     def elapsed(self) -> float:
@@ -73,7 +73,7 @@ class Monitor:
         return self._count_seconds() / max(self.elapsed, 1e-9)
 
     def _count_seconds(self) -> float:
-        return self.totals[1] - self._before[1]
+        return self.totals[1] - self._initial_totals[1]
 
     def record_progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
         """Replace the counts of an archive, and show the progress.
@@ -90,14 +90,14 @@ class Monitor:
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
             self.samples.append((self.elapsed, self._count_seconds()))
-        self._show()
+        self._show_progress()
         if 0 <= self.max_failures < (total := self.totals[2]):
             raise DumpError(
                 f"{total} utterance{'s' * (total != 1)} failed, and --max-failures is {self.max_failures}: "
                 "see the .log files in the log directory for the reasons"
             )
 
-    def record_done(self, manifest: Manifest) -> None:
+    def record_complete_archive(self, manifest: Manifest) -> None:
         """Record the final counts of a complete archive, and show the progress."""
         self.record_progress(manifest.shard, *manifest.counts)
 
@@ -110,7 +110,7 @@ class Monitor:
             else:
                 self._bar.write(message, file=self.stream)
 
-    def record_lost(self, shard: int) -> None:
+    def record_lost_archive(self, shard: int) -> None:
         """Remove the counts of an archive that must be written again, because its worker failed."""
         self._counts.pop(shard, None)
 
@@ -119,45 +119,47 @@ class Monitor:
         if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
-            self._print_line()
+            self._print_progress()
         else:
-            self._show()
+            self._show_progress()
             self._bar.close()
 
     def describe(self) -> str:
         """Describe the progress: hours of finished audio, speed, time left and number of failures."""
         utterances, seconds, failures = self.totals
-        remaining, done = self.total - utterances, self.computed
+        remaining, computed = self.total - utterances, self.computed
         # There is no estimate at first, because all workers finish their first batches late and at the same time.
         has_estimate = (
-            remaining and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE
-            and done >= SHARE_BEFORE_ESTIMATE * self.total
+            remaining and computed and self.elapsed >= SECONDS_BEFORE_ESTIMATE
+            and computed >= SHARE_BEFORE_ESTIMATE * self.total
         )  # fmt: skip
-        time_left = f", {timedelta(seconds=int(remaining * self.elapsed / done))} left" if has_estimate else ""
-        speed = f", {self.speed:.0f}x real time" if done else ""
+        time_left = f", {timedelta(seconds=int(remaining * self.elapsed / computed))} left" if has_estimate else ""
+        speed = f", {self.speed:.0f}x real time" if computed else ""
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summarize(self, bound: str) -> str:
-        """Describe this run, whose stage ``bound`` was busy for the longest time."""
+        """Describe the time and speed of this run, whose stage ``bound`` was busy for the longest time."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
 
-    def _show(self) -> None:
+    def _show_progress(self) -> None:
+        """Update the bar. Without a bar, print a line if the previous line was printed some time ago."""
         if self._bar is not None:
             self._bar.update(self.totals[0] - self._bar.n)
             self._bar.set_postfix_str(self.describe(), refresh=False)
-        elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
-            self._print_line()
+        elif time.monotonic() - self._last_line_time >= SECONDS_BETWEEN_LINES:
+            self._print_progress()
 
-    def _print_line(self) -> None:
-        self._shown = time.monotonic()
+    def _print_progress(self) -> None:
+        """Print a line with the number of finished utterances and :meth:`describe`."""
+        self._last_line_time = time.monotonic()
         with contextlib.suppress(OSError):  # A pipe may have lost its reader, which must not stop the job.
             print(f"{self.totals[0]} of {self.total} utterances, {self.describe()}", file=self.stream, flush=True)
 
 
 def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Return a new progress bar, or None without a terminal or without tqdm."""
+    """Return a bar for ``total`` utterances, ``initial`` of them complete; None without a terminal or without tqdm."""
     if not _is_terminal(stream):
         return None
     try:
@@ -168,7 +170,7 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a bar can be drawn on a stream. The terminal of ``script``, for example, may have no width."""
+    """Return True if a stream can show a bar. A terminal without a width, such as that of ``script``, cannot."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

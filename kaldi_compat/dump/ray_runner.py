@@ -17,7 +17,7 @@ from typing import Any
 from io_ark.extras import suggest_install
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
-from kaldi_compat.dump.model import must_compare
+from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -29,25 +29,25 @@ SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_CONNECT = 10.0
 
 
-def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write archives of a plan on a Ray cluster: on ``--address``, unless this process is connected to a cluster."""
     import ray
 
-    started = not ray.is_initialized()
-    if started:
+    must_connect = not ray.is_initialized()
+    if must_connect:
         address = job.options.address
-        with _no_cluster(address):  # The address "local" starts a cluster on this machine.
+        with _convert_connection_errors(address):  # The address "local" starts a cluster on this machine.
             ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
     try:
-        _run(ray, with_absolute_paths(job), plan, shards, monitor)
+        _run_tasks(ray, make_paths_absolute(job), plan, shards, monitor)
     finally:
-        if started:
+        if must_connect:
             ray.shutdown()
 
 
 @contextlib.contextmanager
-def _no_cluster(address: str) -> Iterator[None]:
-    """Convert an error of the connection to a cluster to a :class:`DumpError`."""
+def _convert_connection_errors(address: str) -> Iterator[None]:
+    """Convert an error of the connection to a cluster in the ``with`` block to a :class:`DumpError`."""
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -61,11 +61,11 @@ def check_cluster(address: str) -> None:
         raise DumpError(suggest_install("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():
-        with _no_cluster(address):
+        with _convert_connection_errors(address):
             socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
 
 
-def with_absolute_paths(job: Job) -> Job:
+def make_paths_absolute(job: Job) -> Job:
     """Return the job with absolute paths, since a worker has a different working directory."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
     paths = job.conf_paths
@@ -75,22 +75,22 @@ def with_absolute_paths(job: Job) -> Job:
     return replace(job, layout=absolute_layout, options=options)
 
 
-def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write archives in Ray tasks. Without archives, let a task compare the extractor with the plan if necessary."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
     # Workers resolve the relative paths in wav.scp against the working directory of the job.
     directory = os.getcwd()
-    if not shards and must_compare(job):
+    if not shards and must_compare_extractor(job):
         if message := _get_result(ray, task.remote(job, plan, None, directory), "the extractor was not compared"):
             raise DumpError(message)
         return
     waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
         while waiting:
-            done, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
-            for reference in done:
+            finished, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+            for reference in finished:
                 shard = waiting.pop(reference)
                 message = _get_result(ray, reference, f"archive {shard.number} was not written")
                 manifest = read_manifest(job.layout, shard.number)
@@ -100,7 +100,7 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
                         or f"{job.layout.get_archive(shard.number)} is missing or has changed on this node's disk: "
                         "use a directory that all nodes share"
                     )
-                monitor.record_done(manifest)
+                monitor.record_complete_archive(manifest)
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
@@ -121,7 +121,7 @@ _runners: dict[str, ShardRunner] = {}
 def make_archive(job: Job, plan: DumpPlan, shard: Shard | None, directory: str) -> str:
     """Write an archive in a Ray task. Return the message of an error, or "". Ray would retry after an exception.
 
-    If ``shard`` is None, only compare the extractor with the plan.
+    If ``shard`` is None, only compare the extractor with the plan. ``directory`` is the job's working directory.
     """
     os.chdir(directory)
     if shard and read_manifest(job.layout, shard.number) is not None:

@@ -30,7 +30,7 @@ from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure, OnGrid, make_failure
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.plan import DumpPlan, Shard, read_lines_of
+from kaldi_compat.dump.plan import DumpPlan, Shard, read_shard_lines
 from kaldi_compat.dump.speed_perturb import change_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
@@ -77,7 +77,7 @@ class Lines:
         return len(self.lines)
 
     def make_task(self, number: int) -> Task:
-        """Return the task that reads line ``number`` of these lines, from 0."""
+        """Return the task that reads line ``number`` of ``lines``, counted from 0."""
         return _parse_task(self.index + number, self.lines[number])
 
 
@@ -94,7 +94,7 @@ def list_tasks(
         recordings: wav.scp, if the list is ``segments``; None if the list is wav.scp.
         lines_at_once: function that returns the number of lines of wav.scp to read together next.
     """
-    lines = read_lines_of(plan, shard, job.layout.data)
+    lines = read_shard_lines(plan, shard, job.layout.data)
     if recordings is None:
         yield from _iterate_script_tasks(lines, lines_at_once)
         return
@@ -114,24 +114,26 @@ def list_tasks(
 
 
 def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
-    """Yield a task for each command in the lines of wav.scp, and the other lines in groups."""
+    """Yield a task for each command in the lines of wav.scp, and other lines in groups of up to ``lines_at_once()``."""
     index, lines = 0, iter(lines)
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
-            together = list(group)
+            group_lines = list(group)
             if is_command:  # A command takes long, so each one is a separate task for a thread.
-                yield from (_parse_task(index + i, line) for i, line in enumerate(together))
+                yield from (_parse_task(index + i, line) for i, line in enumerate(group_lines))
             else:
-                yield Lines(index, together)
-            index += len(together)
+                yield Lines(index, group_lines)
+            index += len(group_lines)
 
 
 def _parse_task(index: int, line: bytes) -> Task:
+    """Return the task that reads one line of wav.scp, at position ``index`` of the archive's list."""
     key, rxfilename = split_line(line, SCRIPT, index + 1)
     return Task(rxfilename, ((index, key, None),))
 
 
 def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
+    """Parse a line of ``segments``. Return its index, and the segment, or a failure if the line is invalid."""
     text = line.decode("utf-8", "surrogateescape")
     try:
         return index, parse_segment(text)
@@ -159,7 +161,7 @@ class TaskReader:
         self._bytes_at_once = BLOCK_BYTES if memory is None else bytes_for_gpu
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
-        self._of_thread = threading.local()
+        self._local = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> ReadResult:
         """Read a task. The result ends with the unread lines if the audio of the lines is too large to read at once."""
@@ -170,39 +172,39 @@ class TaskReader:
     def _read_lines(self, lines: Lines) -> ReadResult:
         """Read lines until their audio reaches the size of a block, and adapt ``lines_at_once`` to their sizes."""
         entries: ReadResult = []
-        done = size = 0
-        while done < len(lines) and size < self._bytes_at_once:
-            audio = self._load_block(lines.lines, done)
+        line_count = size = 0
+        while line_count < len(lines) and size < self._bytes_at_once:
+            audio = self._load_block(lines.lines, line_count)
             if audio is not None:
-                entries.append(Audio(lines.index + done, audio, self._find_place(audio)))
-                done, size = done + len(audio), size + audio.samples.nbytes
+                entries.append(Audio(lines.index + line_count, audio, self._find_place(audio)))
+                line_count, size = line_count + len(audio), size + audio.samples.nbytes
                 continue
-            entries_of_line = read_task(lines.make_task(done), self.options)
+            entries_of_line = read_task(lines.make_task(line_count), self.options)
             entries += entries_of_line
-            done, size = done + 1, size + sum(entry.nbytes for entry in entries_of_line)
-        if done < len(lines):
-            self.lines_at_once = done
-            return [*entries, Lines(lines.index + done, lines.lines[done:])]
+            line_count, size = line_count + 1, size + sum(entry.nbytes for entry in entries_of_line)
+        if line_count < len(lines):
+            self.lines_at_once = line_count
+            return [*entries, Lines(lines.index + line_count, lines.lines[line_count:])]
         if 2 * size <= self._bytes_at_once and len(lines) >= self.lines_at_once:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read audio from line ``first`` on. Return None if that line must be read alone or audio is too long."""
-        if not hasattr(self._of_thread, "loader"):
+        """Read a block of lines from index ``first``. Return None if that line must be read alone or is too long."""
+        if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
-            self._of_thread.memory = memory = None if self._memory is None else self._memory()
+            self._local.memory = memory = None if self._memory is None else self._memory()
             if memory is not None:
                 memory.size = self._bytes_at_once
-            self._of_thread.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
-        block = self._of_thread.loader.load(lines, first)
+            self._local.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
+        block = self._local.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.compute_durations() > self.options.max_duration).any():
             return None
         return block
 
     def _find_place(self, audio: WaveBlock) -> OnGrid | None:
         """Return the place of the latest audio in memory from which a GPU can copy, or None for other memory."""
-        memory = self._of_thread.memory
+        memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None
         is_there = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
@@ -215,11 +217,11 @@ def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
         wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
         return [make_failure(index, key, error) for index, key, _ in task.utterances]
-    return [_cut(wave, *utterance) for utterance in task.utterances]
+    return [_cut_utterance(wave, *utterance) for utterance in task.utterances]
 
 
-def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
-    """Return the audio of an utterance, which is a segment of a recording, or the whole recording."""
+def _cut_utterance(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
+    """Return the audio of an utterance, a segment or a whole recording. Return a failure for an invalid segment."""
     try:
         wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
         return Audio.from_wave(index, key, wave)
@@ -258,7 +260,7 @@ class Clock:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Add the duration of the body of the ``with`` statement to ``busy``, in seconds."""
         start = time.perf_counter()
         try:
@@ -269,17 +271,13 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return the maximum number of bytes of audio that may wait in a process.
-
-    >>> [get_max_waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
-    [256, 128, 32]
-    """
+    """Return the maximum number of bytes of audio that may wait in a process: on a GPU, less for more processes."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))
 
 
-def read_ahead(
+def read_tasks_ahead(
     tasks: Iterable[Task | Lines | Failure],
     read: Callable[[Any], ReadResult],
     threads: int,
@@ -290,34 +288,35 @@ def read_ahead(
     """Yield the results of the tasks in order, while threads already read the next tasks.
 
     The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if
-    audio of the size of the largest task so far would exceed ``max_bytes``.
+    audio of the size of the largest task so far would exceed ``max_bytes``. ``clock`` measures the calls of ``read``,
+    which reads one task.
     """
-    largest = 1
+    largest = 1  # Size in bytes of the audio of the largest task so far.
     pending: deque[tuple[int, Future[ReadResult]]] = deque()
 
-    def read_timed(task: Task | Lines | Failure) -> ReadResult:
-        with clock.running():
+    def measure_read(task: Task | Lines | Failure) -> ReadResult:
+        with clock.measure():
             return read(task)
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
     try:
         waiting = iter(tasks)
-        files = 0
+        file_count = 0
         while True:
-            while len(pending) < threads or (files < max_files and (len(pending) + 1) * largest <= max_bytes):
+            while len(pending) < threads or (file_count < max_files and (len(pending) + 1) * largest <= max_bytes):
                 if (task := next(waiting, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
-                pending.append((count, pool.submit(read_timed, task)))
-                files += count
+                pending.append((count, pool.submit(measure_read, task)))
+                file_count += count
             if not pending:
                 return
             count, future = pending.popleft()
             result = future.result()
-            files -= count
+            file_count -= count
             if result and isinstance(unread := result[-1], Lines):
-                pending.appendleft((len(unread), pool.submit(read_timed, unread)))
-                files += len(unread)
+                pending.appendleft((len(unread), pool.submit(measure_read, unread)))
+                file_count += len(unread)
             entries = [entry for entry in result if not isinstance(entry, Lines)]
             largest = max(largest, sum(entry.nbytes for entry in entries))
             yield from entries

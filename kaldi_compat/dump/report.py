@@ -20,7 +20,7 @@ from io_ark.errors import ArkError, hide_secrets
 from io_ark.text import escape_controls
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import group_by_reason
-from kaldi_compat.dump.files import write_whole
+from kaldi_compat.dump.files import write_whole_file
 from kaldi_compat.dump.finalize import Outcome, get_shift
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
@@ -78,11 +78,11 @@ def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -
         if content
     )
     page = PAGE.format(title=html.escape(title), body=body)
-    write_whole(Path(job.options.report), escape_controls(page.replace("\t", " ")), follow=True)
+    write_whole_file(Path(job.options.report), escape_controls(page.replace("\t", " ")), follow=True)
 
 
 def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
-    """Yield the headings and contents of the page."""
+    """Yield the heading and the HTML of each section of the page. The HTML of a section without content is ""."""
     results = [
         ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
         ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
@@ -105,22 +105,23 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
     if len(durations):
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", draw_histogram(counts, edges, ("duration in seconds", "utterances"))
-        yield "Longest and shortest utterances", _draw_extremes(job, plan, min(3, len(durations)))
+        yield "Longest and shortest utterances", _draw_extreme_durations(job, plan, min(3, len(durations)))
     statistics = outcome.statistics
     if statistics is not None and np.isfinite(statistics).all():
         mean, variance = compute_mean_and_variance(statistics)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
-        drawn = draw_curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
-        yield "Mean and standard deviation of each dimension", drawn
+        chart = draw_curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
+        yield "Mean and standard deviation of each dimension", chart
     yield "Some utterances", "\n".join(draw_pictures(job, plan))
-    used = {name: str(path) for name, path in job.conf_paths.items() if path}
-    yield "Options", draw_table([(name, str(value)) for name, value in (asdict(job.options) | used).items()])
+    conf_files = {name: str(path) for name, path in job.conf_paths.items() if path}
+    yield "Options", draw_table([(name, str(value)) for name, value in (asdict(job.options) | conf_files).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
 
 
 def _describe_sizes(job: Job, plan: DumpPlan) -> str:
+    """Describe the total size of the archives of each output, such as "feats: 1.5 MiB"."""
     numbers = [shard.number for shard in plan.shards]
     sizes = {name: sum(job.layout.get_archive(number, name).stat().st_size for number in numbers)
              for name in plan.trial.outputs}  # fmt: skip
@@ -128,16 +129,16 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (utterance, reason) by reason; the utterances of a reason can be unfolded."""
+    """Return HTML that lists failures (utterance, reason) by reason. The user can unfold the utterances of a reason."""
     groups = []
     remaining = MAX_FAILURES
-    for text, group in group_by_reason(failures):
-        shown = group[: max(remaining, 1)]
-        remaining -= len(shown)
+    for reason, group in group_by_reason(failures):
+        visible = group[: max(remaining, 1)]
+        remaining -= len(visible)
         count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
-            f"<details><summary><b>{count}</b>: {_escape(text)} (first: {_escape(group[0][0])})</summary>"
-            f"{draw_table(shown)}{_describe_rest(len(group) - len(shown))}</details>"
+            f"<details><summary><b>{count}</b>: {_escape(reason)} (first: {_escape(group[0][0])})</summary>"
+            f"{draw_table(visible)}{_describe_rest(len(group) - len(visible))}</details>"
         )
     return "\n".join(groups)
 
@@ -153,13 +154,15 @@ def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     yield "Slowest to read", note + draw_bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _draw_extremes(job: Job, plan: DumpPlan, count: int) -> str:
+def _draw_extreme_durations(job: Job, plan: DumpPlan, count: int) -> str:
+    """Return an HTML table of the durations of the ``count`` longest and the ``count`` shortest utterances."""
     longest = heapq.nlargest(count, _read_durations(job, plan), key=itemgetter(1))
     shortest = heapq.nsmallest(count, _read_durations(job, plan), key=itemgetter(1))
     return draw_table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
 def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
+    """Yield the key, and the duration of the audio in seconds, of each utterance with features."""
     for shard in plan.shards:
         with open(job.layout.get_file_of_archive(shard.number, DURATIONS), "rb") as lines:
             for line in lines:
@@ -168,27 +171,27 @@ def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 
 
 def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Draw the outputs of utterances that are sampled evenly from the list: matrices as images, vectors as curves."""
+    """Yield HTML figures of utterances that are sampled evenly from the list: images of matrices, curves of vectors."""
     for output in plan.trial.outputs:
         yield from _draw_output(job, output, float(get_shift(plan) or 1.0))
 
 
 def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
-    """Yield an HTML figure for each chosen utterance. If an archive cannot be read, yield the error and stop."""
+    """Yield an HTML figure for each sampled utterance, or an error. ``shift`` is the frame shift in seconds."""
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_PICTURES, len(keys))).astype(int)]:
-            whole = np.asarray(features[key])
-            if whole.ndim == 1:
-                drawn = draw_curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))
-                caption = f"{_escape(key)}: {output}, {len(whole)} numbers"
-                yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
-            elif whole.size:
-                drawn = draw_features(whole[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
-                cut = f", the first {MAX_FRAMES} frames" if len(whole) > MAX_FRAMES else ""
-                caption = f"{_escape(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"
-                yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
+            array = np.asarray(features[key])
+            if array.ndim == 1:
+                chart = draw_curve(np.arange(len(array)), [("", array)], ("index", f"value of {output}"))
+                caption = f"{_escape(key)}: {output}, {len(array)} numbers"
+                yield f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
+            elif array.size:
+                chart = draw_features(array[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
+                limit = f", the first {MAX_FRAMES} frames" if len(array) > MAX_FRAMES else ""
+                caption = f"{_escape(key)}: {array.shape[0]} frames x {array.shape[1]}{limit}"
+                yield f"<figure>{chart}<figcaption>{caption}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"
 

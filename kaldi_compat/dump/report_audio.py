@@ -33,7 +33,7 @@ class Inspection(NamedTuple):
     slowest: list[tuple[str, float]]  # Key and reading time in seconds of the slowest utterances, slowest first.
 
 
-def inspect_audio(job: Job, shown: int = 5) -> Inspection:
+def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
     """Inspect the audio of a sample of the utterances, for at most ten seconds.
 
     The sample has 5% of the utterances, but at least 20 and at most 200, spread evenly over the list.
@@ -42,7 +42,7 @@ def inspect_audio(job: Job, shown: int = 5) -> Inspection:
 
     Args:
         job: the finished job, whose data directory has the audio.
-        shown: maximum number of utterances in ``slowest`` of the result.
+        slowest_count: maximum number of utterances in ``slowest`` of the result.
     """
     try:
         waves = _open_waves(job)
@@ -50,12 +50,12 @@ def inspect_audio(job: Job, shown: int = 5) -> Inspection:
     except ArkError:
         return Inspection(0, [], [])
     count = min(max(len(keys) // UTTERANCES_PER_INSPECTED, MIN_UTTERANCES), MAX_UTTERANCES, len(keys))
-    chosen = sorted({round(place) for place in np.linspace(0, len(keys) - 1, count)})
+    positions = sorted({round(position) for position in np.linspace(0, len(keys) - 1, count)})
     anomalies: list[tuple[str, str]] = []
     times: list[tuple[str, float]] = []
     rates = Counter[float]()
     started = time.monotonic()
-    for position in chosen:
+    for position in positions:
         if time.monotonic() - started > MAX_SECONDS:
             break
         key, begun = keys[position], time.perf_counter()
@@ -70,10 +70,11 @@ def inspect_audio(job: Job, shown: int = 5) -> Inspection:
         listing = ", ".join(f"{count} of {rate:g} Hz" for rate, count in sorted(rates.items()))
         ((most_frequent, _),) = rates.most_common(1)
         anomalies.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {most_frequent:g} Hz"))
-    return Inspection(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:shown])
+    return Inspection(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:slowest_count])
 
 
 def _open_waves(job: Job) -> Mapping[str, Any]:
+    """Open the audio of the utterances as a mapping from keys to waves, which does not run commands."""
     wav, segments = job.layout.data / "wav.scp", job.layout.data / "segments"
     if segments.exists():
         return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)
@@ -81,23 +82,19 @@ def _open_waves(job: Job) -> Mapping[str, Any]:
 
 
 def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
-    """Describe the anomalies of the samples of an utterance, (channels, samples).
-
-    >>> describe_anomalies(np.zeros((1, 16000), np.int16))
-    ['silent: the largest sample is 0']
-    """
+    """Describe anomalies, such as clipping, of the samples (channels, samples) of an utterance, one per string."""
     if not samples.size:
         return ["empty"]
     peak = max(abs(int(samples.min())), abs(int(samples.max())))
     if peak <= MAX_SILENT_PEAK:
         return [f"silent: the largest sample is {peak:g}"]
     anomalies = []
-    clipped = float(((samples == 32767) | (samples == -32768)).mean()) if peak >= 32767 else 0.0
-    if clipped >= MIN_CLIPPED_SHARE:
-        anomalies.append(f"clipped: {clipped:.1%} of the samples are at full scale")
-    zero = 1.0 - np.count_nonzero(samples) / samples.size
-    if zero >= MIN_ZERO_SHARE:
-        anomalies.append(f"digital silence: {zero:.0%} of the samples are 0")
+    clipped_share = float(((samples == 32767) | (samples == -32768)).mean()) if peak >= 32767 else 0.0
+    if clipped_share >= MIN_CLIPPED_SHARE:
+        anomalies.append(f"clipped: {clipped_share:.1%} of the samples are at full scale")
+    zero_share = 1.0 - np.count_nonzero(samples) / samples.size
+    if zero_share >= MIN_ZERO_SHARE:
+        anomalies.append(f"digital silence: {zero_share:.0%} of the samples are 0")
     mean = float(samples.mean(dtype=np.float64))
     # Most audio fails this test of the mean alone, which saves computing the standard deviation.
     is_candidate = abs(mean) > MIN_OFFSET_SHARE * FULL_SCALE_PERCENT

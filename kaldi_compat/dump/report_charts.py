@@ -21,17 +21,13 @@ MIDDLE = 'text-anchor="middle"'
 DASHES = ("", "7 4", "2 4")  # SVG dash patterns of the lines of a chart, which tell the lines apart without color.
 
 
-def choose_ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return about ``about`` round numbers between two values, for the ticks of an axis. An empty range has one tick.
-
-    >>> choose_ticks(0, 23)
-    [0.0, 5.0, 10.0, 15.0, 20.0]
-    """
+def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Return about ``count`` round numbers in a range, for the ticks of an axis. An empty range has one tick."""
     span = high - low
     if not span > 0 or not math.isfinite(span):
         return [low]
-    power = 10.0 ** math.floor(math.log10(span / about))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= about)
+    power = 10.0 ** math.floor(math.log10(span / count))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= count)
     first = math.ceil(low / step - 1e-9)
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -41,18 +37,18 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Draw SVG elements inside axes with ranges, ticks and names. ``label`` describes the chart for screen readers."""
+    """Return an SVG of ``content`` in axes with ranges ``x`` and ``y``. ``label`` describes it for screen readers."""
     parts = []
-    for value in choose_ticks(*x, about=6):
-        at = _scale(value, *x, LEFT, WIDTH - RIGHT)
+    for value in choose_ticks(*x, count=6):
+        pixel = _scale(value, *x, LEFT, WIDTH - RIGHT)
         parts.append(
-            f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>'
+            f'<line class="grid" x1="{pixel:.1f}" x2="{pixel:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>'
         )
-        parts.append(f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{value:g}</text>')
+        parts.append(f'<text x="{pixel:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{value:g}</text>')
     for value in choose_ticks(*y):
-        at = _scale(value, *y, HEIGHT - BOTTOM, TOP)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
+        pixel = _scale(value, *y, HEIGHT - BOTTOM, TOP)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{pixel:.1f}" y2="{pixel:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{pixel + 4:.1f}" text-anchor="end">{value:g}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}">{"".join(parts)}{content}'
@@ -74,32 +70,32 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)
     ends = float(x[0]), float(x[-1])
-    across = _scale(x, *ends, LEFT, WIDTH - RIGHT)
-    drawn = []
+    x_pixels = _scale(x, *ends, LEFT, WIDTH - RIGHT)
+    parts = []
     for number, (_, line) in enumerate(lines):
-        up = _scale(line, low, high, HEIGHT - BOTTOM, TOP)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+        y_pixels = _scale(line, low, high, HEIGHT - BOTTOM, TOP)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x_pixels, y_pixels, strict=True))
         dashes = DASHES[number % len(DASHES)]
-        drawn.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
+        parts.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
     legend = "".join(
         f'<span><svg class="key" viewBox="0 0 30 8"><line class="line" x1="0" x2="30" y1="4" y2="4" '
         f'stroke-dasharray="{DASHES[number % len(DASHES)]}"/></svg> {html.escape(name)}</span>'
         for number, (name, _) in enumerate(lines)
         if name
     )
-    chart = _draw_axes("".join(drawn), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
+    chart = _draw_axes("".join(parts), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
     return f'{chart}<p class="legend">{legend}</p>' if legend else chart
 
 
 def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
     """Return an SVG of counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are labels of the axes."""
     ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
-    across = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
+    x_pixels = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
     rectangles = "".join(
         f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
         f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
-        for a, b, top in zip(across, across[1:], tops, strict=False)
+        for a, b, top in zip(x_pixels, x_pixels[1:], tops, strict=False)
     )
     label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {highest:g} in a bin"
     return _draw_axes(rectangles, ends, (0.0, highest), names, label)

@@ -26,9 +26,9 @@ from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.model import ExtractorComputer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
-from kaldi_compat.dump.read import Clock, TaskReader, get_max_waiting_bytes, list_tasks, read_ahead
+from kaldi_compat.dump.read import Clock, TaskReader, get_max_waiting_bytes, list_tasks, read_tasks_ahead
 from kaldi_compat.dump.spectral import Pending
-from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
+from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished_files
 
 logger = logging.getLogger(__name__)
 
@@ -66,31 +66,31 @@ class ShardRunner:
         self.recordings = Script.open(str(job.layout.data / SCRIPT)) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
-        """Write an archive.
+        """Write the archives of a shard, one for each output, and return the manifest. Each batch is reported.
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
             PlanError: an input has changed since the plan was made.
             DumpError: the list of utterances has changed, or the archive cannot be computed.
         """
-        with log_file(self.job.layout.get_file_of_archive(shard.number, "log"), takes_stderr=self.owns_process):
+        with write_log_file(self.job.layout.get_file_of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
                 writer = ArchiveWriter(self.job.layout, shard.number, self.trial)
-                return self._make(shard, writer, report)
+                return self._make_archives(shard, writer, report)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
                     logger.exception("archive %d", shard.number)
                 if writer is not None:
                     writer.abandon()
                 # An interruption may come after a file was created and before the writer exists to abandon it.
-                clear_unfinished(self.job.layout, shard.number, self.trial, own=True)
+                clear_unfinished_files(self.job.layout, shard.number, self.trial, own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # A changed input explains the error better than its message.
                 raise
 
-    def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Read, compute, encode and write the utterances of an archive. A thread encodes and writes."""
+    def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
+        """Read, compute, encode and write the utterances of a shard. One thread encodes and writes."""
         reading, computing, writing = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failures = 0, 0.0, 0
@@ -105,7 +105,7 @@ class ShardRunner:
                         logger.warning("%s: %s", result.key, result.reason)
                 while len(waiting) > MAX_WAITING_BATCHES:
                     waiting.popleft().result()
-                waiting.append(thread.submit(self._write, writer, results, writing))
+                waiting.append(thread.submit(self._write_results, writer, results, writing))
                 report(count, seconds, failures)
             for batch in waiting:
                 batch.result()
@@ -119,17 +119,18 @@ class ShardRunner:
         work |= {"compute": computing.busy, "write": writing.busy}
         return writer.finish(work | self.compute.take_figures())
 
-    def _write(self, writer: ArchiveWriter, results: Sequence[FeaturesOrFailure], clock: Clock) -> None:
-        with clock.running():
+    def _write_results(self, writer: ArchiveWriter, results: Sequence[FeaturesOrFailure], clock: Clock) -> None:
+        """Encode and write the results of a batch."""
+        with clock.measure():
             for result in results:
                 for encoded in [result] if isinstance(result, Failure) else self.encode(result):
-                    writer.add(encoded)
+                    writer.add_entry(encoded)
 
     def _compute_results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[FeaturesOrFailure]]:
         """Yield the results of the batches in the order of the list. A batch starts before the previous batch ends."""
         started: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, reading):
-            with computing.running():
+            with computing.measure():
                 audio = [entry for entry in batch if isinstance(entry, Audio)]
                 failures = [entry for entry in batch if isinstance(entry, Failure)]
                 started.append((failures, self.compute.submit(audio) if audio else list))
@@ -143,7 +144,7 @@ class ShardRunner:
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
-        blocks = read_ahead(tasks, self.read, options.readers, max_files, reading, max_bytes)
+        blocks = read_tasks_ahead(tasks, self.read, options.readers, max_files, reading, max_bytes)
         with contextlib.closing(blocks):
             # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
             entries = (utterance for block in blocks for utterance in block.separate()) if self.job.source else blocks
@@ -153,32 +154,29 @@ class ShardRunner:
 def group_entries(
     entries: Iterable[AudioOrFailure], max_utterances: int, max_seconds: float
 ) -> Iterator[list[AudioOrFailure]]:
-    """Group consecutive entries into batches within these limits. An entry beyond the limits is a batch by itself.
+    """Group consecutive entries into batches of at most ``max_utterances`` utterances and ``max_seconds`` seconds.
 
-    Batches are not padded, so lengths need not be similar, and results keep the order of the list.
-
-    Args:
-        entries: audio, or failures to read audio.
-        max_utterances: maximum number of entries in a batch.
-        max_seconds: maximum duration of a batch in seconds.
+    An entry beyond these limits is a batch by itself. Batches are not padded, so lengths need not be similar, and
+    results keep the order of the list.
     """
     batch: list[AudioOrFailure] = []
-    utterances, total = 0, 0.0
+    utterances, seconds = 0, 0.0
     for entry in entries:
-        count, length = len(entry), entry.seconds
-        if batch and (utterances + count > max_utterances or total + length > max_seconds):
+        count, entry_seconds = len(entry), entry.seconds
+        if batch and (utterances + count > max_utterances or seconds + entry_seconds > max_seconds):
             yield batch
-            batch, utterances, total = [], 0, 0.0
+            batch, utterances, seconds = [], 0, 0.0
         batch.append(entry)
         utterances += count
-        total += length
+        seconds += entry_seconds
     if batch:
         yield batch
 
 
 def _finish_batch(batch: tuple[list[Failure], Pending], computing: Clock) -> list[FeaturesOrFailure]:
+    """Wait for a batch. Return its features and failures, in the order of the list."""
     failures, pending = batch
-    with computing.running():
+    with computing.measure():
         return sorted([*failures, *pending()], key=attrgetter("index"))
 
 
@@ -197,18 +195,19 @@ class _QuietHandler(logging.FileHandler):
 
 
 @contextlib.contextmanager
-def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write this block's log messages (with ``takes_stderr`` also standard error) to a new file, if there are any."""
+def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
+    """Write log messages (with ``takes_stderr`` also standard error) of the ``with`` block to a new file, if any."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handlers = [handler, make_command_handler()]
+    # Records of commands that run in this process are left to the second handler, which writes to standard error.
     handler.addFilter(lambda record: not handlers[1].filter(record))
     for logger, log_handler in product(LOGGERS, handlers):
         logger.addHandler(log_handler)
     try:
-        with stderr_to(path) if takes_stderr else contextlib.nullcontext(), run_commands_in_process():
+        with redirect_stderr(path) if takes_stderr else contextlib.nullcontext(), run_commands_in_process():
             yield
     finally:
         for logger, log_handler in product(LOGGERS, handlers):
@@ -218,20 +217,20 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def stderr_to(path: Path) -> Iterator[None]:
-    """Append standard error of this block to a file. Remove an empty file at the end, and ignore errors of the disk."""
+def redirect_stderr(path: Path) -> Iterator[None]:
+    """Append standard error of the ``with`` block to a file. Remove an empty file, and ignore errors of the disk."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:
         yield
         return
-    before = os.dup(STDERR)
+    saved_stderr = os.dup(STDERR)
     os.dup2(log, STDERR)
     try:
         yield
     finally:
-        os.dup2(before, STDERR)
-        os.close(before)
+        os.dup2(saved_stderr, STDERR)
+        os.close(saved_stderr)
         if os.fstat(log).st_size == 0:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -28,25 +28,25 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             f"{path} is missing, and {flag} needs it: write it, or list each utterance as a separate speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
-    missing, first = 0, b""
+    missing, first_missing = 0, b""
     keys = filter(None, map(_get_key, lines))
     while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
-        speakers = read_values_of(path, chunk)
-        for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
-            key = next(key for key in chunk if speakers.get(key) == odd)
-            fault = f"should have one speaker, not {decode_key(odd)!r}: correct the line"
+        speakers = read_values(path, chunk)
+        for invalid in [name for name in set(speakers.values()) if len(name.split()) != 1]:
+            key = next(key for key in chunk if speakers.get(key) == invalid)
+            fault = f"should have one speaker, not {decode_key(invalid)!r}: correct the line"
             raise DumpError(f"{path}: {decode_key(key)} {fault}")
         if lost := [key for key in chunk if key not in speakers]:
-            missing, first = missing + len(lost), first or lost[0]
+            missing, first_missing = missing + len(lost), first_missing or lost[0]
     if missing:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, such as {decode_key(first)}, but "
+            f"{path} lacks {missing} of the utterances in {listing}, such as {decode_key(first_missing)}, but "
             f"{flag} needs the speaker of every utterance: add the speakers, or run utils/fix_data_dir.sh"
         )
 
 
-def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return the values of these keys from a file of keys and values. Missing keys are left out.
+def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Return the values of ``keys``, by key, from a file with a key and a value per line. Missing keys are left out.
 
     If the file has all keys and is sorted, as Kaldi requires, only the lines from the smallest to the largest key are
     read. Otherwise, the whole file is read.
@@ -55,7 +55,7 @@ def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     if not requested:
         return {}
     with open(path, "rb") as file:
-        _seek_first(file, min(requested))
+        _seek_before_key(file, min(requested))
         values = dict(_find_matches(file, requested, max(requested)))
         if len(values) < len(requested):
             file.seek(0)
@@ -64,7 +64,7 @@ def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
 
 
 def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each line with one of these keys. Stop at a key that is larger than ``last``."""
+    """Yield the key and value of each line whose key is in ``keys``. Stop at a key that is larger than ``last``."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
         if key in keys:
@@ -73,8 +73,8 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
             return
 
 
-def _seek_first(file: IO[bytes], key: bytes) -> None:
-    """Seek to the start of a line about :data:`MIN_SEARCH_BYTES` or less before the line of a key in a sorted file."""
+def _seek_before_key(file: IO[bytes], key: bytes) -> None:
+    """Seek to a line in a sorted file that starts at most about :data:`MIN_SEARCH_BYTES` before the line of a key."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -64,7 +64,7 @@ class SpectralComputer:
         return lambda: results
 
     def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
-        """Compute utterances together, or in halves to isolate an utterance that fails or needs the slow path."""
+        """Compute utterances together, or in halves to isolate an utterance that fails or must be computed alone."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
@@ -78,7 +78,7 @@ class SpectralComputer:
         return Features(audio.index, block, audio.get_durations())
 
     def _make_noise(self, audio: Audio) -> NoiseSource:
-        """Return the noise of utterances. Raise Skip if they must be computed one by one."""
+        """Return the dithering noise of utterances. Raise Skip if the utterances must be computed one by one."""
         if len(audio) == 1:
             return UtteranceNoise(self.seed, audio.key)
         computer = self.extractor.computer
@@ -87,12 +87,12 @@ class SpectralComputer:
         return BlockNoise(self.seed, audio.block.keys, count_frames(computer.plan, audio.block.lengths))
 
     def take_figures(self) -> dict[str, float]:
-        """Return figures for the summary, by name, since the previous call. The CPU has none."""
+        """Return an empty dictionary, because the summary has no figures about the CPU."""
         return {}
 
 
 def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
-    """Apply ``work`` to several utterances together. After an error, apply it to halves to isolate the cause.
+    """Return the results of ``work`` for utterances. After an error, apply ``work`` to halves to isolate the cause.
 
     An utterance that fails by itself becomes a :class:`Failure`, unless the error is an unexpected RuntimeError.
     """
@@ -107,18 +107,18 @@ def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Pr
 
 
 def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
-    """Yield blocks of audio. Consecutive single utterances are joined, because computing a block takes less time."""
+    """Yield blocks of audio. Join consecutive single utterances, because a block takes less time to compute."""
     group: list[Audio] = []
-    samples = 0
+    total = 0
     for audio in batch:
-        alone = isinstance(audio.block, WaveBlock) and len(audio) == 1
-        size = audio.nbytes // 2
-        if group and (not alone or samples + size > MAX_GROUP_SAMPLES or audio.index != group[-1].index + 1):
+        is_single = isinstance(audio.block, WaveBlock) and len(audio) == 1
+        count = audio.nbytes // 2
+        if group and (not is_single or total + count > MAX_GROUP_SAMPLES or audio.index != group[-1].index + 1):
             yield _join_audio(group)
-            group, samples = [], 0
-        if alone:
+            group, total = [], 0
+        if is_single:
             group.append(audio)
-            samples += size
+            total += count
         else:
             yield audio
     if group:
@@ -140,7 +140,7 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the file of VTLN factors that Kaldi's scripts look for, if it exists."""
+    """Return the file of VTLN factors that Kaldi's scripts look for, or None if it does not exist."""
     candidates = (job.layout.data / name for name in (BY_SPEAKER, BY_UTTERANCE))
     return next((path for path in candidates if path.is_file()), None)
 

@@ -22,7 +22,7 @@ from kaldi_compat.cli.compute import select_feature_options
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, FeaturesOrFailure
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
+from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack_utterances
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.errors import KaldiCompatError
@@ -60,16 +60,17 @@ class PackedComputer(SpectralComputer):
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
-        self._good_warps = _get_good_warps(self.feature.name, self.module.options)
+        self._accepted_warps = _get_accepted_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        parts = start_in_halves(self._start, batch, self._compute_on_cpu)
+        """Start to compute a batch, in parts if the device's memory is too small, and return a function that waits."""
+        parts = start_in_halves(self._start_batch, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return join_pending(parts)
 
     def take_figures(self) -> dict[str, float]:
-        """Return the peak of the device memory in use, and the counts of exceptional work since the previous call."""
+        """Return figures since the previous call: the peak of device memory in bytes, and counts such as "halved"."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.measure_peak_memory()) is not None:
@@ -83,7 +84,7 @@ class PackedComputer(SpectralComputer):
         (result,) = self._on_cpu().compute(audio)
         return result
 
-    def _start(self, batch: Sequence[Audio]) -> Pending:
+    def _start_batch(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch: one row for each type of samples. Return a function that waits for the results."""
         parts = [part for audio in batch for part in compute_in_halves(self._prepare_part, audio)]
         failures: list[FeaturesOrFailure] = [part for part in parts if isinstance(part, Failure)]
@@ -100,10 +101,10 @@ class PackedComputer(SpectralComputer):
         return join_pending([lambda: failures, *started])
 
     def _prepare_part(self, audio: Audio) -> Part:
-        """Return utterances of one sampling rate to be packed.
+        """Select the channel and the VTLN factors of utterances, and resample a single utterance if necessary.
 
         Raises:
-            Skip: an utterance has no features, or the utterances must be processed one by one.
+            Skip: features cannot be computed, or the utterances must be processed one by one.
         """
         extractor, options = self.extractor, self.frame_options
         channel, factors = extractor.select_channels(audio.block), extractor.find_warps(audio.block, self.warps)
@@ -113,12 +114,12 @@ class PackedComputer(SpectralComputer):
         try:
             extractor.check_rates(channel)
             if (rate := float(channel.rates[0])) != options.sample_frequency:  # Only in a block of one utterance.
-                alone: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
-                samples = resample_waveform(alone, rate, options.sample_frequency)
+                utterance: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
+                samples = resample_waveform(utterance, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
-            for warp in set(warps) - self._good_warps:
+            for warp in set(warps) - self._accepted_warps:
                 self.module._get_filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
-                self._good_warps.add(warp)
+                self._accepted_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
         return Part(audio, samples, starts, lengths, warps)
@@ -127,11 +128,11 @@ class PackedComputer(SpectralComputer):
         """Pack utterances into a row, and start computing and fetching their features."""
         transfers = self.transfers
         with transfers.inference("pack"):
-            row = pack(parts, self.frame_options, pinned=transfers.pins_memory)
+            row = pack_utterances(parts, self.frame_options, pinned=transfers.pins_memory)
         with transfers.inference("compute"):
             features = self._compute_features(row, parts)
         with transfers.inference("compress"):
-            return self._fetch(features, row, parts)
+            return self._fetch_features(features, row, parts)
 
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
@@ -146,52 +147,53 @@ class PackedComputer(SpectralComputer):
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
         return features
 
-    def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
+    def _fetch_features(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
         """Start compressing and fetching the features of a row. Return a function that waits for the results."""
-        packed = self._compress(features, row)
+        packed = self._compress_matrices(features, row)
         is_compressed = bool(packed)
         tensors = [tensor for group in packed for tensor in group.tensors]
         wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
-        places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
+        ranges = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
-        def collect() -> list[FeaturesOrFailure]:
+        def collect_results() -> list[FeaturesOrFailure]:
+            """Wait for the transfers, and return the results of the row."""
             arrays = wait()
-            heads: list[bytes | None] = [None] * len(places)
-            codes: list[memoryview] = [memoryview(b"")] * len(places)
-            for i, group in enumerate(packed):
+            heads: list[bytes | None] = [None] * len(ranges)
+            codes: list[memoryview] = [memoryview(b"")] * len(ranges)
+            for i, group in enumerate(packed):  # A group has three tensors.
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
                 for utterance, head, codes_of_matrix in objects:
                     heads[utterance], codes[utterance] = head, codes_of_matrix
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
                 # fetched uncompressed, and the encoder on the CPU handles them.
-                others = [i for i, head in enumerate(heads) if head is None]
-                matrices = [features[first:end] for first, end in (places[i] for i in others)]
+                uncompressed = [i for i, head in enumerate(heads) if head is None]
+                matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed)]
                 fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []
-                values = dict(zip(others, fetched, strict=True))
+                values = dict(zip(uncompressed, fetched, strict=True))
             else:
-                values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
+                values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}
             return _make_results(parts, row, heads, codes, values)
 
-        return collect
+        return collect_results
 
-    def _compress(self, features: Tensor, row: Row) -> list[Any]:
-        """Start compressing the matrices that the device can compress, and return them in groups."""
+    def _compress_matrices(self, features: Tensor, row: Row) -> list[Any]:
+        """Start compressing the matrices that the device can compress. Return a list of ``CompressedMatrices``."""
         if self.method is None or not _can_compress(features):
             return []
         from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
 
-        chosen = np.flatnonzero((row.counts > 0) & has_short_indices(row.counts, features.shape[1]))
-        if not len(chosen):
+        utterances = np.flatnonzero((row.counts > 0) & has_short_indices(row.counts, features.shape[1]))
+        if not len(utterances):
             return []
-        places = np.stack((row.first_frames, row.counts), 1)[chosen]
+        places = np.stack((row.first_frames, row.counts), 1)[utterances]
         groups = compress_rows(features, places, self.method)
-        return [group._replace(members=chosen[group.members]) for group in groups]
+        return [group._replace(members=utterances[group.members]) for group in groups]
 
 
 @functools.cache
-def _get_good_warps(feature: str, options: FrameOptions) -> set[float]:
-    """Return the VTLN factors that a feature has accepted in this process."""
+def _get_accepted_warps(feature: str, options: FrameOptions) -> set[float]:
+    """Return a set, kept for this process, to which callers add the VTLN factors that a feature accepts."""
     return set()
 
 
@@ -202,17 +204,20 @@ def _make_results(
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[FeaturesOrFailure]:
-    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block."""
+    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block.
+
+    ``heads`` and ``codes`` are the bytes of compressed matrices. For a head of None, ``matrices`` has an array instead.
+    """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.get_durations() for part in parts])
     keys = b"".join([part.audio.block.keys for part in parts]).split(b"\n")
-    is_other = np.array([head is None for head in heads])
-    bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_other)) + 1
+    is_uncompressed = np.array([head is None for head in heads])
+    bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_uncompressed)) + 1
     results: list[FeaturesOrFailure] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
         run = slice(first, end)
         index, names = int(indices[first]), join_keys(keys[run])
-        if is_other[first]:
+        if is_uncompressed[first]:
             values = [matrices[i] for i in range(first, end)]
             shapes = np.array([value.shape for value in values])
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
@@ -241,14 +246,16 @@ def join_pending(parts: Sequence[Pending]) -> Pending:
 
 
 def start_in_halves(
-    start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], FeaturesOrFailure]
+    start: Callable[[Sequence[Audio]], Pending],
+    batch: Sequence[Audio],
+    compute_one: Callable[[Audio], FeaturesOrFailure],
 ) -> list[Pending]:
     """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
 
     Args:
         start: starts the computation of a batch.
         batch: the audio.
-        alone: computes an utterance that does not fit into the memory by itself.
+        compute_one: computes an utterance that does not fit into the memory by itself.
 
     Returns:
         functions that wait for the results of the parts of the batch, in order.
@@ -262,8 +269,8 @@ def start_in_halves(
     if len(batch) == 1:
         (audio,) = batch
         if len(audio) == 1:
-            result = alone(audio)
+            result = compute_one(audio)
             return [lambda: [result]]
         batch = audio.halve()
     middle = len(batch) // 2
-    return start_in_halves(start, batch[:middle], alone) + start_in_halves(start, batch[middle:], alone)
+    return start_in_halves(start, batch[:middle], compute_one) + start_in_halves(start, batch[middle:], compute_one)

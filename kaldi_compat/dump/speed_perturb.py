@@ -27,7 +27,7 @@ from kaldi_compat.options.config import parse_real
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
     """Split a command of ``utils/perturb_data_dir_speed.sh`` into its input and factor.
 
-    For another rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
+    For a different rxfilename, or a factor in a notation of sox such as "50c", return ``rxfilename`` and None.
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
@@ -40,10 +40,10 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     """Return audio that plays faster (factor above 1) or slower at the same sampling rate, so its pitch changes."""
     rate = round(wave.sample_frequency)
-    played = round(rate * float(factor))
+    played_rate = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
         return wave
-    channels = [resample_waveform(channel.astype(np.float32), played, rate) for channel in wave.samples]
+    channels = [resample_waveform(channel.astype(np.float32), played_rate, rate) for channel in wave.samples]
     samples = np.array(channels).round().clip(-32768, 32767).astype(np.int16)
     return io_ark.Wave(wave.sample_frequency, samples)
 
@@ -65,11 +65,11 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
             raise DumpError(f"{source / name} is missing: create the file, which speed perturbation needs")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
-    say = Printer("speeds", _warn_of_loss, as_script=False)
+    printer = Printer("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)
-    with Stage(str(target), say, sources=[str(source)]) as stage:
-        write_speeds(say, stage, DataFiles(str(source)), factors)
+    with Stage(str(target), printer, sources=[str(source)]) as stage:
+        write_speeds(printer, stage, DataFiles(str(source)), factors)
         stage.discard_backup()
         for name in filter(stage.has_written, list_known_files(str(target))):
             stage.copy(str(target / name), f"{BACKUP}/{name}")
@@ -77,16 +77,17 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
 
 def _check_lines(source: Path) -> None:
     """Raise :class:`DumpError` for lines that Kaldi's script misreads: without a file, or with times such as 1_0."""
-    for name, words, times in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
+    for name, word_count, first_time in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
         data = (source / name).read_bytes() if (source / name).is_file() else b""
         content = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
         for line_number, fields in enumerate(map(split_words, content.split("\n")), 1):
-            if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
-                expected = f"{words} words or more" if len(fields) < words else "times in seconds"
+            if fields and (len(fields) < word_count or None in map(parse_real, fields[first_time:word_count])):
+                expected = f"{word_count} words or more" if len(fields) < word_count else "times in seconds"
                 actual = repr(" ".join(fields))
                 raise DumpError(f"{source / name}:{line_number}: expected {expected}, not {actual}: correct the line")
 
 
 def _warn_of_loss(text: str) -> None:
+    """Print a line of fix_data_dir.sh as a warning if it is about lost utterances."""
     if " utterances out of " in text:  # fix_data_dir.sh also prints a line if it kept all utterances.
         print(f"WARNING: {text}", file=sys.stderr)

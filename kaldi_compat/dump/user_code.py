@@ -27,10 +27,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def guard(name: str) -> Iterator[None]:
-    """Run the user's code in this block without standard input, and undo changes that the code makes to the process.
+def guard_user_code(name: str) -> Iterator[None]:
+    """Run the user's code in the ``with`` block without standard input, and undo its changes to the process.
 
-    A child process that the code has forked ends with this block. It would otherwise run the job a second time.
+    A child process that the code has forked ends with the block. It would otherwise run the job a second time.
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
@@ -52,7 +52,7 @@ def guard(name: str) -> Iterator[None]:
             f"{name} has {action}: an extractor must return its outputs, or raise an exception derived from Exception"
         ) from error
     finally:
-        if os.getpid() != process.number:
+        if os.getpid() != process.pid:
             _end_child(name)
         changes += process.restore()
     if changes:
@@ -65,7 +65,7 @@ def own_process(name: str) -> None:
 
 
 def end_fork() -> None:
-    """End this process if user code has forked it outside of :func:`guard`, as in ``__del__`` or a signal handler."""
+    """End this process if user code has forked it outside of a guard, as in ``__del__`` or a signal handler."""
     if _owner and os.getpid() != _owner[0][0]:
         _end_child(_owner[0][1])
 
@@ -79,7 +79,7 @@ def _end_child(name: str) -> None:
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Return True for ^C. Python's default handler raises a plain KeyboardInterrupt."""
+    """Return True if a signal has raised the error. Python's own handler of SIGINT raises a plain KeyboardInterrupt."""
     if isinstance(error, Interrupted):
         return True
     is_blocked = hasattr(signal, "pthread_sigmask") and signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -91,7 +91,7 @@ class _Process:
     """Properties of this process that user code might change."""
 
     def __init__(self) -> None:
-        self.number = os.getpid()
+        self.pid = os.getpid()
         self.folder = os.open(".", os.O_RDONLY)
         self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _get_identity(number)}
         self.streams = sys.stdin, sys.stdout, sys.stderr
@@ -99,7 +99,7 @@ class _Process:
     def restore(self) -> list[str]:
         """Undo the changes of user code to this process, and return descriptions of the changes that are errors.
 
-        If user code has closed the files that are needed for this, end a supervised process.
+        If user code has closed the copies of the files, a supervised process ends here.
         """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
@@ -124,26 +124,28 @@ class _Process:
         return changes
 
 
-def _get_identity(place: int | str) -> tuple[int, int] | None:
+def _get_identity(file: int | str) -> tuple[int, int] | None:
     """Return the device and inode of a descriptor or path. Return None for a closed descriptor or a missing file."""
     try:
-        status = os.stat(place)
+        status = os.stat(file)
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
 def _get_folder_name() -> str:
+    """Return the path of the working directory, which user code may have deleted."""
     try:
         return os.getcwd()
     except OSError:
         return "a deleted folder"
 
 
-def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -> int:
+def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object]) -> int:
     """Run a job in a child process, and report a process that ends before the job has returned its status.
 
-    The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal.
+    The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal. ``name`` is the name of
+    the extractor in the message, which ``say`` prints.
 
     Returns:
         the status of the job. This function returns only in the child: the parent exits with the status, or with 255.
@@ -153,7 +155,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
-        os.setpgid(0, 0)  # The terminal then sends ^C only to the parent, which passes it on.
+        os.setpgid(0, 0)  # The terminal then sends SIGINT only to the parent, which passes it on.
         end_with_parent()
         if os.getppid() != parent:
             os._exit(1)
@@ -170,17 +172,17 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(child, number))
-    _, ending = os.waitpid(child, 0)
+    _, wait_status = os.waitpid(child, 0)
     os.set_blocking(reading, False)  # A process that user code has started may still hold the other end.
     message = b""
     with contextlib.suppress(BlockingIOError):
         message = os.read(reading, 1 << 16)
     if token in message:
         os._exit(message.partition(token)[2][0])
-    code = os.waitstatus_to_exitcode(ending)
+    exit_code = os.waitstatus_to_exitcode(wait_status)
     action = "ended the process "
-    action += f"by {get_signal_name(-code)}" if code < 0 else f"with status {code}"
-    action = "closed files of the program" if code == CLOSED_FILES else action
+    action += f"by {get_signal_name(-exit_code)}" if exit_code < 0 else f"with status {exit_code}"
+    action = "closed files of the program" if exit_code == CLOSED_FILES else action
     say(
         f"{name} has {action} before the job was done; complete archives are kept, and --resume creates the "
         "missing archives"

@@ -31,7 +31,7 @@ def find_archive(loader: object) -> str | None:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module of the user or an unknown name. Python, packages and this project are not the user's."""
+    """Return True for a module of the user, an unknown name, or a module that was made without a file and a spec."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
@@ -50,7 +50,9 @@ def is_library_file(path: Path) -> bool:
     return any(path.resolve().is_relative_to(folder) for folder in _list_library_folders())
 
 
-def find_imported_files(before: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files of the user's modules that are missing in ``before``, an earlier ``sys.modules``."""
-    new = [name for name in list(sys.modules) if name not in before and name != "__main__" and is_user_module(name)]
-    return {name: path for name in new if (path := find_module_path(name))}
+def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files of the user's modules that are missing in ``earlier``, an earlier ``sys.modules``."""
+    new_names = [
+        name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
+    ]
+    return {name: path for name in new_names if (path := find_module_path(name))}

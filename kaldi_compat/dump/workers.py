@@ -24,14 +24,14 @@ from kaldi_compat.dump.errors import (
     convert_to_user_error,
     format_error,
 )
-from kaldi_compat.dump.model import must_compare
+from kaldi_compat.dump.model import must_compare_extractor
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.sources import make_source
 from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, own_process
-from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
+from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
 
 TRIES = 3  # The job fails when this many workers have died while writing the same archive.
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -39,26 +39,26 @@ UNCAUGHT_STATUS = 1  # Exit status of Python after an exception, such as an erro
 SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has closed its connection.
 
 
-def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
 
     Several worker processes write different archives at the same time.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
-    count = min(max_workers, len(shards))
-    if job.options.on_gpu and 0 < count < len(devices):
-        monitor.say(f"the job uses {count} of {len(devices)} GPUs, because there are no more archives to write")
-    if count > 1:
+    worker_count = min(max_workers, len(shards))
+    if job.options.on_gpu and 0 < worker_count < len(devices):
+        monitor.say(f"the job uses {worker_count} of {len(devices)} GPUs, because there are no more archives to write")
+    if worker_count > 1:
         if current_process().daemon:
             raise DumpError("a daemonic process, such as a worker of multiprocessing.Pool, cannot start worker "
                             "processes: compute in this process with --nj=1")  # fmt: skip
-        _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)]).run()
-    elif shards or must_compare(job):
+        _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(worker_count)]).run()
+    elif shards or must_compare_extractor(job):
         runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):
-                monitor.record_done(
+                monitor.record_complete_archive(
                     runner(shard, lambda *counts, shard=shard: monitor.record_progress(shard.number, *counts))
                 )
 
@@ -86,7 +86,7 @@ class _Worker:
 
 
 class _Workers:
-    """Worker processes, and the archives that wait to be written by a worker."""
+    """Worker processes, one for each element of ``devices``, and the archives that wait to be written by a worker."""
 
     def __init__(
         self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
@@ -111,34 +111,34 @@ class _Workers:
                 active = [handles[handle] for handle in connection.wait(list(handles))]
                 for worker in {id(worker): worker for worker in active}.values():  # Each has sent a message or died.
                     for message in _receive_messages(worker):
-                        self._handle(worker, message)
+                        self._handle_message(worker, message)
         finally:
             for worker in self.workers:
-                _end(worker)
+                _end_worker(worker)
                 if worker.shard:
-                    clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
+                    clear_unfinished_files(self.job.layout, worker.shard.number, self.plan.trial)
 
-    def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
+    def _handle_message(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
         """Handle a message of a worker, which begins with its kind. None says that the worker is dead."""
         if message is None:
-            self._replace(worker)
+            self._replace_worker(worker)
             return
         kind, *values = message
         if kind == "progress":
             self.monitor.record_progress(*values)
         elif kind == "done":
-            self._finish(worker, values[0])
+            self._finish_archive(worker, values[0])
         elif kind == "lost":
             self.lost.add(worker.device)
             self.monitor.say(f"a new worker replaces a worker that lost its GPU: {values[0]}")
-            self._replace(worker, values[0])
+            self._replace_worker(worker, values[0])
         elif kind == "unavailable":
             self.workers.remove(worker)
-            self._continue_without(worker, values[0])
+            self._continue_without_worker(worker, values[0])
         else:
             raise values[0]
 
-    def _finish(self, worker: _Worker, shard: int) -> None:
+    def _finish_archive(self, worker: _Worker, shard: int) -> None:
         """Count the archive ``shard``, which a worker has written. The worker is idle afterwards."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
@@ -147,22 +147,22 @@ class _Workers:
                 f"{path} was written, but has disappeared or changed since: run the job again with --resume"
             )
         worker.shard = None
-        self.monitor.record_done(manifest)
+        self.monitor.record_complete_archive(manifest)
 
-    def _continue_without(self, worker: _Worker, error: DumpError) -> None:
+    def _continue_without_worker(self, worker: _Worker, error: DumpError) -> None:
         """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
             DumpError: no worker is left, or no other worker uses the GPU and the GPU has not failed before.
         """
-        _end(worker)
+        _end_worker(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
             raise error
         self.monitor.say(f"a worker of {worker.device} has ended: {error}")
         if worker.shard:
             self.waiting.appendleft(worker.shard)
 
-    def _replace(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
+    def _replace_worker(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
         """Replace a worker that died or lost its device, and queue its archive again.
 
         Raises:
@@ -172,11 +172,11 @@ class _Workers:
         if worker not in self.workers:
             return
         if error is None:
-            # A dead process closes its pipe before it has a status. Killing it in _end() would change the status.
+            # A dead process closes its pipe before it has a status, which _end_worker() would change by killing it.
             worker.process.join(SECONDS_TO_DIE)
         self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
         code = worker.process.exitcode
-        _end(worker)
+        _end_worker(worker)
         shard, cause = worker.shard, describe_ending(code)
         shard_number = shard.number if shard else 0
         self.tries[shard_number] += 1
@@ -187,18 +187,12 @@ class _Workers:
                 else f"worker processes end before they start to write archives: the last worker {cause}"
             )
         if shard:
-            self.monitor.record_lost(shard_number)
+            self.monitor.record_lost_archive(shard_number)
             self.waiting.appendleft(shard)
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe the unexpected end of a worker process.
-
-    >>> describe_ending(-9)
-    'was killed by SIGKILL: check that there is enough memory'
-    >>> describe_ending(0)
-    'ended with status 0: code in the worker has ended the process, as os._exit does'
-    """
+    """Describe the unexpected end of a worker process with exit status ``code``; -9 says that SIGKILL has killed it."""
     if code is None:
         return "closed its connection without an exit status"
     if code >= 0:
@@ -209,22 +203,22 @@ def describe_ending(code: int | None) -> str:
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
-    """Start a worker process, which blocks ^C and ends with this process."""
+    """Start a worker process, which blocks SIGINT and ends with this process."""
     # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
-    ours, theirs = context.Pipe()
+    our_end, worker_end = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
-    process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
+    process = context.Process(target=_run_worker, args=(worker_end, listening, job, plan, device), daemon=True)
     with postpone_interrupts(), _explain_pickling(job):
         process.start()
-    theirs.close()
+    worker_end.close()
     listening.close()
-    return _Worker(process, ours, lifeline, device)
+    return _Worker(process, our_end, lifeline, device)
 
 
 @contextlib.contextmanager
 def _explain_pickling(job: Job) -> Iterator[None]:
-    """Convert an error of pickling the extractor, which a worker receives as a pickle, to a :class:`DumpError`."""
+    """Raise :class:`DumpError` if the ``with`` block cannot send the extractor, as a pickle, to a worker."""
     try:
         yield
     except Exception as error:
@@ -251,16 +245,16 @@ def refuse_start_in_worker(job: Job) -> None:
 
 @contextlib.contextmanager
 def postpone_interrupts() -> Iterator[None]:
-    """Block ^C in processes that are started within this block, and handle ^C in this process after the block.
+    """Block SIGINT in processes that the ``with`` block starts, and handle SIGINT in this process after the block.
 
     A blocked signal may still reach this process through another thread, such as a BLAS thread, so the
     main thread also postpones its handler.
     """
-    resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
+    resource_tracker.ensure_running()  # Starting the tracker later would unblock SIGINT.
     handler = signal.getsignal(signal.SIGINT)
     is_handled_here = callable(handler) and threading.current_thread() is threading.main_thread()
     received: list[tuple[Any, ...]] = []
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     if is_handled_here:
         signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
     try:
@@ -268,13 +262,13 @@ def postpone_interrupts() -> Iterator[None]:
     finally:
         if is_handled_here:
             signal.signal(signal.SIGINT, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
         if received and callable(handler):
             handler(*received[0])
 
 
 def _receive_messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
-    """Yield a worker's messages, and None if the worker is dead."""
+    """Yield the messages that a worker has sent, without waiting, and None if the worker is dead."""
     try:
         while worker.tasks.poll():
             yield worker.tasks.recv()
@@ -282,7 +276,8 @@ def _receive_messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
         yield None
 
 
-def _end(worker: _Worker) -> None:
+def _end_worker(worker: _Worker) -> None:
+    """Kill a worker, and close the connections to it."""
     worker.process.kill()  # A process that lost its device may wait for the device and never end by itself.
     worker.process.join()
     worker.tasks.close()
@@ -317,25 +312,26 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
 
 
 def _end_with_parent(lifeline: Any) -> None:
+    """Wait until the parent closes the connection or ends. Then end this process."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv()
     os._exit(1)
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends the progress of an archive to the parent, but not too often."""
-    last = time.monotonic()
+    """Return a function that sends progress to the parent, at most every :data:`SECONDS_BETWEEN_REPORTS` seconds."""
+    last_time = time.monotonic()
 
-    def report(*counts: float) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_REPORTS:
-            last = time.monotonic()
+    def report_progress(*counts: float) -> None:
+        nonlocal last_time
+        if time.monotonic() - last_time >= SECONDS_BETWEEN_REPORTS:
+            last_time = time.monotonic()
             tasks.send(("progress", shard.number, *counts))
 
-    return report
+    return report_progress
 
 
-def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
+def list_complete_archives(job: Job, plan: DumpPlan) -> dict[int, Counts]:
     """Return the counts of the complete archives, by archive number. Only the sizes of files are checked."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
@@ -344,9 +340,8 @@ def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Verify the files of archives, and return the counts of the complete archives by archive number.
 
-    Checksums are compared only with ``--verify``.
-
-    A damaged archive is reported with ``say``, and its manifest is deleted, so that the archive is created again.
+    Checksums are compared only with ``--verify``. A damaged archive is reported with ``say``, and its manifest is
+    deleted, so that the archive is created again.
     """
     options, counts = job.options, dict[int, Counts]()
     check = partial(verify_manifest, job.layout, checksums=options.verify)

@@ -16,7 +16,15 @@ from io_ark.codecs import number_lines
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, read_in_chunks, read_sealed, write_sealed, writing
+from kaldi_compat.dump.files import (
+    CHUNK,
+    WholeFile,
+    check_archive_path,
+    convert_write_errors,
+    read_in_chunks,
+    read_sealed_file,
+    write_sealed_file,
+)
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
 from kaldi_compat.dump.user_code import end_fork
@@ -63,15 +71,14 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and on request the checksums, of the files of an archive. Return its manifest, if it has one.
+    """Check the sizes, and on request the checksums, of the files of an archive. Return its manifest, or None.
 
     Raises:
-        DamagedError: the archive has to be recreated, because the manifest is damaged, or a file is missing or does not
-            match the manifest.
+        DamagedError: the manifest is damaged, or a file is missing or does not match the manifest.
     """
     path = layout.get_manifest(shard)
     try:
-        manifest = Manifest(**read_sealed(path)[0])
+        manifest = Manifest(**read_sealed_file(path)[0])
         is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
@@ -80,18 +87,19 @@ def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> M
     if not is_valid:
         raise DamagedError(f"{path} is damaged")
     for name, (size, checksum) in manifest.files.items():
-        _check(_get_path(layout, shard, name), size, checksum if checksums else None)
+        _check_file(_get_file_path(layout, shard, name), size, checksum if checksums else None)
     return manifest
 
 
-def _get_path(layout: Layout, shard: int, name: str) -> Path:
+def _get_file_path(layout: Layout, shard: int, name: str) -> Path:
+    """Return the path of a file by its name in manifests, such as "archive", "script:xvector" or "utt2dur"."""
     kind, _, output = name.partition(":")
-    places = {ARCHIVE: layout.get_archive, SCRIPT: layout.get_script}
-    return places[kind](shard, output or FEATS) if kind in places else layout.get_file_of_archive(shard, name)
+    methods = {ARCHIVE: layout.get_archive, SCRIPT: layout.get_script}
+    return methods[kind](shard, output or FEATS) if kind in methods else layout.get_file_of_archive(shard, name)
 
 
 def _name_table(kind: str, output: str) -> str:
-    """Return the name of an output's archive or script file in manifests."""
+    """Return the name in manifests of an output's file of the kind :data:`ARCHIVE` or :data:`SCRIPT`."""
     return kind if output == FEATS else f"{kind}:{output}"
 
 
@@ -99,7 +107,7 @@ def _list_tables(trial: Trial) -> list[str]:
     return [_name_table(kind, output) for output in trial.outputs for kind in (ARCHIVE, SCRIPT)]
 
 
-def _check(path: Path, size: int, checksum: int | None) -> None:
+def _check_file(path: Path, size: int, checksum: int | None) -> None:
     """Raise DamagedError unless a file has this size in bytes and this CRC-32, which is not compared if it is None."""
     try:
         if not path.is_file():
@@ -140,16 +148,16 @@ class ArchiveWriter:
         self.failures: list[tuple[str, str]] = []
         tables = _list_tables(self.trial)
         for name in tables:
-            check_place(_get_path(layout, shard, name))
-        with writing(layout.get_archive(shard)):
-            clear_unfinished(layout, shard, self.trial)
+            check_archive_path(_get_file_path(layout, shard, name))
+        with convert_write_errors(layout.get_archive(shard)):
+            clear_unfinished_files(layout, shard, self.trial)
             # Without its manifest, an existing archive counts as incomplete.
             layout.get_manifest(shard).unlink(missing_ok=True)
         self._files: dict[str, WholeFile] = {}
         try:
             for name in (*tables, *LENGTHS):
                 # If the name of an archive is a link to another disk, the archive is written to that disk.
-                self._files[name] = WholeFile(_get_path(layout, shard, name), follow=name in tables)
+                self._files[name] = WholeFile(_get_file_path(layout, shard, name), follow=name in tables)
         except BaseException:
             for file in self._files.values():
                 file.abandon()
@@ -161,8 +169,8 @@ class ArchiveWriter:
         """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
-    def add(self, entry: Encoded | Failure) -> None:
-        """Write the entries of utterances, which follow the earlier utterances of the list, or note a failure."""
+    def add_entry(self, entry: Encoded | Failure) -> None:
+        """Write encoded utterances, which follow the earlier utterances of the list, or note a failure."""
         end_fork()
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
@@ -184,7 +192,7 @@ class ArchiveWriter:
         self.seconds += float(entry.durations.sum())
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Verify and rename the archive and its script file, and write the manifest last.
+        """Verify and rename the archive and its script file, and write the manifest, with figures ``work``, last.
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
@@ -196,7 +204,7 @@ class ArchiveWriter:
         files = {name: file.finish() for name, file in self._files.items()}
         work = work | {"uncompressed": self.uncompressed, "empty": self.empty}
         manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
-        write_sealed(self.layout.get_manifest(self.shard), [vars(manifest)])
+        write_sealed_file(self.layout.get_manifest(self.shard), [vars(manifest)])
         return manifest
 
     def abandon(self) -> None:
@@ -224,31 +232,29 @@ class _Verification:
         if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size
-            self._wait()
+            self._wait_for_thread()
             self._reading = self._thread.submit(self._read_up_to, self._announced)
 
-    def _wait(self) -> None:
+    def _wait_for_thread(self) -> None:
+        """Wait until the thread has read the announced data, and raise the error of the thread."""
         if self._reading is not None:
-            with writing(self._file.path):
+            with convert_write_errors(self._file.path):
                 self._reading.result()
 
     def _read_up_to(self, size: int) -> None:
+        """Synchronize the file to the disk, and read its new bytes, up to byte ``size``, into the checksum."""
         with open(self._file.temporary, "rb", buffering=0) as file:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
             file.seek(self._size)
-            room = memoryview(bytearray(CHUNK))
-            while self._size < size and (got := file.readinto(room[: size - self._size])):
-                self._size += got
-                self._checksum = zlib.crc32(room[:got], self._checksum)
+            buffer = memoryview(bytearray(CHUNK))
+            while self._size < size and (count := file.readinto(buffer[: size - self._size])):
+                self._size += count
+                self._checksum = zlib.crc32(buffer[:count], self._checksum)
 
     def finish(self) -> None:
-        """Read the remaining data of the closed file.
-
-        Raises:
-            OutputError: the file does not hold the written bytes.
-        """
-        self._wait()
-        with writing(self._file.path):
+        """Read the remaining data of the closed file. Raise OutputError if it does not hold the written bytes."""
+        self._wait_for_thread()
+        with convert_write_errors(self._file.path):
             self._read_up_to(sys.maxsize)
         self.stop()
         if (self._size, self._checksum) != (self._file.size, self._file.checksum):
@@ -262,8 +268,8 @@ class _Verification:
         self._thread.shutdown()
 
 
-def clear_unfinished(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
-    """Remove the temporary files of an archive that killed processes left. With ``own``, also remove this process's."""
+def clear_unfinished_files(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
+    """Remove temporary files of an archive that killed processes (with ``own``, also this process) have left."""
     names = (*_list_tables(trial), *LENGTHS)
-    for path in (layout.get_manifest(shard), *(_get_path(layout, shard, name) for name in names)):
+    for path in (layout.get_manifest(shard), *(_get_file_path(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)

@@ -145,14 +145,14 @@ class ExtractorSource(ABC):
         return self.compute_digests()
 
 
-def wrap_padded(function: Any, device: str) -> Callable[..., Any]:
-    """Convert ``function`` of a padded tensor and lengths to a function of a list of audio and sampling rates."""
+def wrap_padded_function(function: Any, device: str) -> Callable[..., Any]:
+    """Convert a function of a padded tensor (B, T) and lengths (B,) to a function of a list of audio (T,) and rates."""
     from kaldi_compat.torch.extractors import pad_audio
 
     return lambda audio, rates: function(*pad_audio(audio, device))
 
 
-def compute_shift_of_steps(frontend: Any) -> float:
+def compute_frame_shift(frontend: Any) -> float:
     """Return the frame shift of a front end in seconds: the shift of the feature times the strides of the steps."""
     strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
                if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
@@ -174,7 +174,7 @@ def get_extractor_name(options: DumpOptions) -> str:
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Return the option for the extractor of a call from Python: an object, ``module:name`` or a preset."""
+    """Return the option, by name, for an extractor from Python: an object called ``name``, a module or a preset."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -189,8 +189,8 @@ def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extrac
     """Return the extractor of a source for a device and a number of CPU threads. Its ``notes`` are the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        opened = source.open(device, threads)
-    return replace(opened, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))
+        extractor = source.open(device, threads)
+    return replace(extractor, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))
 
 
 def get_torch_extractors() -> Any:

@@ -28,7 +28,7 @@ from kaldi_compat.dump.sources import (
     Extractor,
     ExtractorSource,
     get_torch_extractors,
-    wrap_padded,
+    wrap_padded_function,
 )
 from kaldi_compat.dump.sources.preset import wrap_frontend
 from kaldi_compat.dump.user_modules import find_archive, find_imported_files, find_module_path
@@ -93,17 +93,17 @@ class ModuleSource(ExtractorSource):
     def _create_object(self, device: str) -> Any:
         """Return the object that was passed to the job, or import and create the object that ``--module`` names."""
         name_in_module = self.options.module
-        place, colon, name = name_in_module.rpartition(":")
+        module_name, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:
             return self.job.extractor
         if not colon or not name:
             raise DumpError(f"--module={name_in_module}: write package.module:name or path/to/file.py:name")
         try:
-            for module in _forget_neighbors():
+            for module in _forget_imported_files():
                 self._imported_before.pop(module, None)
-            target = _import_module(place)
+            target = _import_module(module_name)
             for part in name.split("."):
-                target = _get_member(target, part, place)
+                target = _get_member(target, part, module_name)
             return _call_factory(target, device)
         except DumpError:
             raise
@@ -112,6 +112,7 @@ class ModuleSource(ExtractorSource):
             raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
     def suggest_remedy(self, error: Exception) -> str:
+        """Suggest the form of the call that the object seems to expect, or return ""."""
         if not isinstance(error, TypeError | AttributeError):
             return ""
         if getattr(self._object, "takes", LIST) == PADDED:
@@ -138,18 +139,18 @@ class ModuleSource(ExtractorSource):
         Raises:
             DumpError: a later call creates a module in training mode.
         """
-        after = digest_object(self._object, get_torch_extractors())
-        if late := [type(module).__name__ for module in self._find_new_modules(after) if module.training]:
+        latest = digest_object(self._object, get_torch_extractors())
+        if added := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
             raise DumpError(
-                f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
+                f"{self.job.feature} creates the module {added[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        later = find_changed_values(self._called, after)
-        changed = {path: reason for path, reason in find_changed_values(self._fresh, after).items()
-                   if any(other == path or other.startswith(f"{path}.") for other in later)}  # fmt: skip
+        changed_later = find_changed_values(self._called, latest)
+        changed = {path: reason for path, reason in find_changed_values(self._fresh, latest).items()
+                   if any(later == path or later.startswith(f"{path}.") for later in changed_later)}  # fmt: skip
         digests = self.compute_digests(sorted(changed), sorted(record.variables))
-        opaque = {path: reason for path, reason in after.opaque.items()
-                  if path not in after.filled or path in self._fresh.filled}  # fmt: skip
+        opaque = {path: reason for path, reason in latest.opaque.items()
+                  if path not in latest.filled or path in self._fresh.filled}  # fmt: skip
         opaque |= {path: reason for path, reason in changed.items() if reason}
         opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
         if isinstance(getattr(self._object, "version", None), str | int | float):
@@ -168,26 +169,26 @@ class ModuleSource(ExtractorSource):
 
 def _find_module_files(name_in_module: str) -> dict[str, Path]:
     """Return the files of the module of ``--module`` and of the packages around it. Nothing is imported."""
-    place = name_in_module.rpartition(":")[0]
-    if place.endswith(".py"):
-        return {"--module": Path(place)}
-    _search_here()
+    module_name = name_in_module.rpartition(":")[0]
+    if module_name.endswith(".py"):
+        return {"--module": Path(module_name)}
+    _search_working_directory()
     files: dict[str, Path] = {}
     folders: list[str] | None = None
-    for name in accumulate(place.split("."), "{}.{}".format):
+    for name in accumulate(module_name.split("."), "{}.{}".format):
         own_name = name.rpartition(".")[2]
         spec = _find_spec(own_name, folders) if own_name else None
         if spec is None:
             break
         if spec.origin and spec.has_location:
             path = Path(find_archive(spec.loader) or spec.origin)
-            files["--module" if name == place else f"--module {name}"] = path
+            files["--module" if name == module_name else f"--module {name}"] = path
         folders = list(spec.submodule_search_locations or ())
     return files
 
 
 def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """Find the import spec of a module in the ``folders`` of its package. They are None for a module without a package.
+    """Find the import spec of a module. ``folders`` are those of its package; None for a module without a package.
 
     :func:`importlib.util.find_spec` would run the code of the package.
     """
@@ -197,16 +198,16 @@ def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
     return next(filter(None, (finder.find_spec(name, folders) for finder in finders)), None)
 
 
-def _import_module(place: str) -> Any:
-    """Import a module by its name, or by the path of its file, which ends in ``.py``.
+def _import_module(name_or_path: str) -> Any:
+    """Import a module by its name, or by the path of its file, which ends in ``.py``, and return the module.
 
     The file can import other files of its folder. Libraries take precedence over files of the same names, since the
     workers import libraries, too.
     """
-    if not place.endswith(".py"):
-        _search_here()
-        return importlib.import_module(place)
-    path = Path(place).absolute()
+    if not name_or_path.endswith(".py"):
+        _search_working_directory()
+        return importlib.import_module(name_or_path)
+    path = Path(name_or_path).absolute()
     if (folder := str(path.parent)) not in sys.path:
         sys.path.append(folder)
         _added_folders.append(folder)
@@ -218,7 +219,7 @@ def _import_module(place: str) -> Any:
     return module
 
 
-def _forget_neighbors() -> list[str]:
+def _forget_imported_files() -> list[str]:
     """Forget the files that an earlier ``--module`` has imported from its folder, and return their modules' names.
 
     The folder of the next ``--module`` may have files of the same names, or the files may have changed.
@@ -229,24 +230,24 @@ def _forget_neighbors() -> list[str]:
         if folder in sys.path:
             sys.path.remove(folder)
         for name in list(sys.modules):
-            path, first = find_module_path(name), name.partition(".")[0]
-            if path and path.is_relative_to(folder) and path.relative_to(folder).parts[0] in (first, f"{first}.py"):
+            path, package = find_module_path(name), name.partition(".")[0]
+            if path and path.is_relative_to(folder) and path.relative_to(folder).parts[0] in (package, f"{package}.py"):
                 names.append(name)
     for name in names:
         del sys.modules[name]
     return names
 
 
-def _get_member(owner: Any, name: str, place: str) -> Any:
-    """Return the attribute ``name`` of a module or class. A :class:`DumpError` suggests names that the module has."""
+def _get_member(owner: Any, name: str, module_name: str) -> Any:
+    """Return the attribute ``name`` of a module or class. A DumpError suggests names of the module."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
     remedy = f"choose from {', '.join(members)}" if members else "name a module with classes or functions of its own"
-    raise DumpError(f"--module: {place} has no {name!r}: {remedy}")
+    raise DumpError(f"--module: {module_name} has no {name!r}: {remedy}")
 
 
-def _search_here() -> None:
+def _search_working_directory() -> None:
     """Add the working directory to the search path of modules, like ``python -m``."""
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -254,12 +255,16 @@ def _search_here() -> None:
 
 
 def _call_factory(target: Any, device: str) -> Any:
-    """Return the extractor that a class or factory creates. Return functions of audio and other objects unchanged."""
+    """Call a class, or a function that needs no argument except ``device``. Return other objects unchanged."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
-    needed = {name for name, one in parameters.items() if one.default is one.empty and one.kind < one.VAR_POSITIONAL}
-    if not inspect.isclass(target) and needed - {"device"}:
+    required = {
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty and parameter.kind < parameter.VAR_POSITIONAL
+    }
+    if not inspect.isclass(target) and required - {"device"}:
         return target
     factory: Callable[..., Any] = target
     return factory(device=device) if "device" in parameters else factory()
@@ -288,6 +293,6 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     for attribute, number in numbers.items():
         if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
-    call = wrap_padded(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
+    call = wrap_padded_function(compiled, device) if takes == PADDED else lambda audio, rates: compiled(audio)
     rate = int(rate or DEFAULT_RATE)
     return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

@@ -53,6 +53,7 @@ class OnnxSource(ExtractorSource):
         return {"--onnx": path, **weights, **(PresetSource(self.job).list_files() if self.options.preset else {})}
 
     def open(self, device: str, threads: int) -> Extractor:
+        """Open the model with onnxruntime."""
         runtime = import_extra("onnxruntime", "--onnx")
         path, settings = self.options.onnx, runtime.SessionOptions()
         settings.intra_op_num_threads, settings.log_severity_level = threads, 3
@@ -74,6 +75,7 @@ class OnnxSource(ExtractorSource):
         frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:
+            """Return the output of the model for one utterance, or its outputs by name."""
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame: remove the utterance")
@@ -86,6 +88,7 @@ class OnnxSource(ExtractorSource):
                          own_rate=frontend.sampling_rate if frontend else None)  # fmt: skip
 
     def suggest_remedy(self, error: Exception) -> str:
+        """Return advice about an input of the wrong shape, or "" for other errors."""
         if "nvalid rank for input" not in str(error) and "nvalid dimensions for input" not in str(error):
             return ""
         if self.options.preset:
@@ -108,7 +111,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 @functools.lru_cache(8)
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
-    """Return the names of the files, relative to the model, that hold tensors of the model.
+    """Return the names, relative to the model, of the files with its tensors. A new ``stamp`` renews the cached names.
 
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
@@ -130,50 +133,50 @@ def _find_locations(content: mmap.mmap) -> set[str]:
     messages = [("model", 0, len(content))]
     while messages:
         message_type, start, end = messages.pop()
-        parts: list[tuple[str, int, int]] = []
+        inner_messages: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
         is_external = False
-        for field, wire_type, first, last in _iterate_fields(content, start, end):
+        for field, wire_type, begin, stop in _iterate_fields(content, start, end):
             if message_type == TENSOR and (field, wire_type) == (DATA_LOCATION, VARINT):
-                is_external = _read_varint(content, first, last)[0] == EXTERNAL
+                is_external = _read_varint(content, begin, stop)[0] == EXTERNAL
             elif message_type == ENTRY and wire_type == BYTES:
-                entry[field] = content[first:last]
+                entry[field] = content[begin:stop]
             elif wire_type == BYTES and field in FIELDS[message_type]:
-                parts.append((FIELDS[message_type][field], first, last))
+                inner_messages.append((FIELDS[message_type][field], begin, stop))
         if message_type != TENSOR or is_external:
-            messages += parts
+            messages += inner_messages
         if entry.get(KEY) == b"location":
             locations.add(entry.get(VALUE, b"").decode("utf-8", "surrogateescape"))
     return locations
 
 
-def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of the message in ``content[place:end]``: number, wire type, and start and end of the value."""
-    while place < end:
-        tag, place = _read_varint(content, place, end)
+def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the fields of the message ``content[position:end]``: number, wire type, and start and end of the value."""
+    while position < end:
+        tag, position = _read_varint(content, position, end)
         wire_type = tag & 7
         if wire_type == VARINT:
-            _, stop = _read_varint(content, place, end)
+            _, stop = _read_varint(content, position, end)
         elif wire_type == BYTES:
-            size, place = _read_varint(content, place, end)
-            stop = place + size
+            size, position = _read_varint(content, position, end)
+            stop = position + size
         elif wire_type in FIXED_BYTES:
-            stop = place + FIXED_BYTES[wire_type]
+            stop = position + FIXED_BYTES[wire_type]
         else:
             raise ValueError(f"it has the unsupported wire type {wire_type}")
         if stop > end:
             raise ValueError("it is cut off")
-        yield (tag & 0xFFFFFFFF) >> 3, wire_type, place, stop
-        place = stop
+        yield (tag & 0xFFFFFFFF) >> 3, wire_type, position, stop
+        position = stop
 
 
-def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
-    """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the place after it.
+def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
+    """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the position after it.
 
     All bytes but the last exceed 127.
     """
     value = 0
-    for shift, index in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
+    for shift, index in enumerate(range(position, min(position + MAX_VARINT_BYTES, end))):
         value |= (content[index] & 127) << 7 * shift
         if content[index] < 128:
             return value, index + 1

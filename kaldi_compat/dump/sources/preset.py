@@ -16,8 +16,8 @@ from kaldi_compat.dump.sources import (
     Digests,
     Extractor,
     ExtractorSource,
-    compute_shift_of_steps,
-    wrap_padded,
+    compute_frame_shift,
+    wrap_padded_function,
 )
 from kaldi_compat.frontends.preset import is_preset_file
 
@@ -64,10 +64,10 @@ class PresetSource(ExtractorSource):
 
 
 def wrap_frontend(frontend: Any, device: str) -> Extractor:
-    """Return the extractor of a front end of arrays or tensors."""
-    name, shift = frontend.preset.name, compute_shift_of_steps(frontend)
+    """Return the extractor for a front end, which takes arrays or, if it has parameters, tensors of torch."""
+    name, shift = frontend.preset.name, compute_frame_shift(frontend)
     if device != CPU:
-        return Extractor(wrap_padded(frontend, device), name, frontend.sampling_rate, shift)
+        return Extractor(wrap_padded_function(frontend, device), name, frontend.sampling_rate, shift)
     convert: Callable[[Array], Any] = np.asarray
     if hasattr(frontend, "parameters"):
         from torch import from_numpy as convert

@@ -41,6 +41,7 @@ class TransformersSource(ExtractorSource):
         return {f"--transformers/{name}": folder / name for name in sorted(names)}
 
     def open(self, device: str, threads: int) -> Extractor:
+        """Open the model with transformers."""
         from kaldi_compat.torch.extractors import open_pretrained
 
         model = open_pretrained(self.options, device)

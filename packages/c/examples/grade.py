@@ -22,36 +22,39 @@ LEFT_OUT = ("allow_downsample", "allow_upsample", "chunks")
 
 
 def read_samples(path: str) -> bytes:
-    """Return the samples of a wave file of one channel and 16 bits per sample."""
+    """Return the bytes of the samples of a wave file, or exit unless it has one channel of 16 bits per sample."""
     with wave.open(path) as file:
         if (file.getnchannels(), file.getsampwidth()) != (1, 2):
             sys.exit(f"{path}: expected one channel of 16 bits per sample")
         return file.readframes(file.getnframes())
 
 
-def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
-    """Run the example and return its features, or None for a vector that the example does not support."""
+def run_example(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
+    """Run the example and return its features (frames, dim), or None if the example does not support the test vector.
+
+    ``in_file`` passes the path ``audio`` instead of samples. ``options`` are those of the test vector, with "program".
+    """
     feature = PROGRAMS.get(options.pop("program"))
     if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":
         return None
     changes = {"feature": feature, "full_scale": 32768, "waveform_scale": 1, **options}
-    words = [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in changes.items()
+    arguments = [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in changes.items()
              if name not in LEFT_OUT]  # fmt: skip
     samples = b"" if in_file else read_samples(audio)
-    command = [example, "zipformer", *([audio] if in_file else []), *words]
-    ended = subprocess.run(command, input=samples, capture_output=True, check=False)
-    if b"needs the whole utterance" in ended.stderr:
+    command = [example, "zipformer", *([audio] if in_file else []), *arguments]
+    process = subprocess.run(command, input=samples, capture_output=True, check=False)
+    if b"needs the whole utterance" in process.stderr:
         return None
-    if ended.returncode:
-        sys.exit(ended.stderr.decode())
-    return np.array([line.split() for line in ended.stdout.splitlines()], np.float32)
+    if process.returncode:
+        sys.exit(process.stderr.decode())
+    return np.array([line.split() for line in process.stdout.splitlines()], np.float32)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the example on each test vector of a ``list.json``, and save its features under the name in the list."""
     *flags, example, vectors = sys.argv[1:]
     for vector in json.loads(Path(vectors).read_text(encoding="utf-8")):
-        features = answer(example, "--file" in flags, vector["audio"], vector["options"])
+        features = run_example(example, "--file" in flags, vector["audio"], vector["options"])
         if features is not None:
             np.save(vector["out"], features)
 

@@ -25,7 +25,7 @@ PRESETS = re.compile(rb"(?<=/\* presets: begin \*/\n).*?(?=\s*/\* presets: end \
 LEFT_OUT = {"kf_from_preset", "kf_preset_name"}
 
 
-def digest(path: Path) -> str:
+def compute_digest(path: Path) -> str:
     """Return the SHA-256 of a compiled file, or of the C header with Unix line ends and without its presets."""
     data = path.read_bytes()
     if path.suffix != ".wasm":
@@ -33,8 +33,8 @@ def digest(path: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def build(folder: Path = FOLDER) -> None:
-    """Compile both files and write build.json."""
+def build_files(folder: Path = FOLDER) -> None:
+    """Compile both files of :data:`FLAGS`, and write ``build.json`` with the compiler's version and the digests."""
     declared = re.findall(r"^KF_API [\w *]*?\b(kf_\w+)\(", HEADER.read_text(encoding="utf-8"), re.M)
     functions = sorted(set(declared) - LEFT_OUT)
     zig = [sys.executable, "-m", "ziglang"]
@@ -43,10 +43,10 @@ def build(folder: Path = FOLDER) -> None:
         subprocess.run([*command, str(FOLDER.parent / "kaldi_features.c"), "-o", str(folder / name)], check=True)
         (folder / name).chmod(0o644)
     version = subprocess.run([*zig, "version"], check=True, capture_output=True, text=True).stdout.strip()
-    record = {"compiler": f"ziglang {version}", "kaldi_features.h": digest(HEADER)}
-    record |= {name: digest(folder / name) for name in FLAGS}
+    record = {"compiler": f"ziglang {version}", "kaldi_features.h": compute_digest(HEADER)}
+    record |= {name: compute_digest(folder / name) for name in FLAGS}
     (folder / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    build()
+    build_files()

@@ -22,9 +22,9 @@ from kaldi_compat.dump import packed_batch, spectral, spectral_gpu
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure, OnGrid
 from kaldi_compat.dump.model import Trial
-from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, hash_utterance
+from kaldi_compat.dump.noise import UtteranceNoise, compute_frame_seeds, hash_utterance
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemory, Row, pack
+from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, PinnedMemory, Row, pack_utterances
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, TaskReader
 from kaldi_compat.dump.shard import group_entries
@@ -71,7 +71,7 @@ def test_batch_may_be_as_long_as_the_limit(seconds: float, counts: list[int]) ->
 def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_edges: bool) -> None:
     options = FrameOptions(snip_edges=snip_edges)
     utterances = [np.random.default_rng(n).integers(-999, 999, n).astype(np.int16) for n in lengths]
-    row = pack([part_of(each) for each in utterances], options)
+    row = pack_utterances([part_of(each) for each in utterances], options)
     ((_, samples),) = row.pieces
     frames = samples.unfold(0, options.window_size, options.window_shift)
     assert row.frames == len(frames)
@@ -273,14 +273,14 @@ def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
 ) -> None:
     job = job_with(tmp_path, "--dither=0\n", compress=False)
     computer = PackedComputer(job, make_plan(job), "cpu")
-    fetch = computer._fetch
+    fetch = computer._fetch_features
 
     def small(features: torch.Tensor, row: Row, parts: Sequence[Part]) -> Pending:
         if len(row.counts) > 1:
             raise torch.cuda.OutOfMemoryError("no capacity")
         return fetch(features, row, parts)
 
-    monkeypatch.setattr(computer, "_fetch", small)
+    monkeypatch.setattr(computer, "_fetch_features", small)
     computer.transfers.device = torch.device("cuda")
     assert len(computer.submit([utterance(i, 3000) for i in range(4)])()) == 4
     assert computer._counts["without_kernels"] == 4
@@ -383,7 +383,7 @@ def test_kernels_compress_matrices_that_have_rows_and_are_not_too_large(monkeypa
     computer = PackedComputer.__new__(PackedComputer)
     computer.method = CompressionMethod(1)
     row: Any = SimpleNamespace(counts=np.array([0, 1, 2, 1 << 28]), first_frames=np.array([0, 0, 5, 9]))
-    assert computer._compress(torch.zeros(1, 23), row) == []
+    assert computer._compress_matrices(torch.zeros(1, 23), row) == []
     assert chosen == [[0, 1], [5, 2]]
 
 
@@ -420,16 +420,16 @@ def test_kernels_that_compress_wrongly_or_are_disabled_are_not_used(
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:
-    whole = frame_seeds(hash_utterance(3, "utt"), np.arange(100))
+    whole = compute_frame_seeds(hash_utterance(3, "utt"), np.arange(100))
     noise = UtteranceNoise(3, "utt")
     np.testing.assert_array_equal(np.concatenate([noise.frame_seeds(40), noise.frame_seeds(60)]), whole)
     assert len(np.unique(whole)) == 100
-    assert not np.isin(frame_seeds(hash_utterance(3, "utu"), np.arange(100)), whole).any()
+    assert not np.isin(compute_frame_seeds(hash_utterance(3, "utu"), np.arange(100)), whole).any()
 
 
 def test_seeds_are_evenly_spread() -> None:
     states = np.repeat(np.array([hash_utterance(0, str(i)) for i in range(200)], np.uint64), 500)
-    seeds = frame_seeds(states, np.tile(np.arange(500), 200)).view(np.uint32)
+    seeds = compute_frame_seeds(states, np.tile(np.arange(500), 200)).view(np.uint32)
     counts = np.bincount(seeds >> 26, minlength=64)
     expected = len(seeds) / 64
     assert ((counts - expected) ** 2 / expected).sum() < 120  # chi-squared of 63 degrees: exceeded once in 20,000
@@ -437,7 +437,7 @@ def test_seeds_are_evenly_spread() -> None:
 
 def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
     lengths = [1600] * 511 + [549 * 1600]
-    row = pack([part_of(np.zeros(length, np.int16)) for length in lengths], FrameOptions())
+    row = pack_utterances([part_of(np.zeros(length, np.int16)) for length in lengths], FrameOptions())
     assert row.length < 1.2 * sum(lengths) + 1024 * 160
 
 
@@ -472,7 +472,7 @@ def test_gpu_dump_is_the_same_with_deterministic_algorithms(tmp_path: Path, monk
 
 def test_seeds_of_frames_are_the_outputs_of_splitmix64() -> None:
     outputs = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # The first ones for the state 0.
-    seeds = frame_seeds(np.uint64(0), np.arange(3)).view(np.uint32).tolist()
+    seeds = compute_frame_seeds(np.uint64(0), np.arange(3)).view(np.uint32).tolist()
     assert seeds == [output >> 32 for output in outputs]
 
 
@@ -499,7 +499,7 @@ def test_samples_of_a_grid_in_pinned_memory_are_sent_from_their_place(monkeypatc
     part = part_of(tensor[160:4160].numpy(), OnGrid(tensor, 160))
     for least, is_copied in ((4000, False), (4001, True)):
         monkeypatch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
-        begin, piece = pack([part], FrameOptions()).pieces[0]
+        begin, piece = pack_utterances([part], FrameOptions()).pieces[0]
         assert begin == 0 and torch.equal(piece[:4000], tensor[160:4160])
         assert (piece.data_ptr() == tensor[160:].data_ptr()) is not is_copied
 

@@ -71,7 +71,7 @@ def test_all_gpus_are_used_whatever_nj_says(
     job = job_of(make_data(tmp_path), device="cuda", nj=4)
     said: list[str] = []
     monitor = cast(Any, SimpleNamespace(say=said.append))
-    workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(archives)], monitor)
+    workers.write_archives_locally(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(archives)], monitor)
     assert started == [gpus[:used]]
     assert says in "".join(said) and bool(said) == bool(says)
 
@@ -85,7 +85,7 @@ def test_summary_counts_what_ran_otherwise_on_a_gpu(tmp_path: Path, monkeypatch:
 
 def test_summary_says_that_pitch_is_tracked_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job(Layout.from_paths(make_data(tmp_path, 2), "fbank_pitch"), DumpOptions(device="cuda"))
-    cli.summarize(job, Outcome(2, 2, (), 1.0, {}), Monitor(2))
+    cli.print_summary(job, Outcome(2, 2, (), 1.0, {}), Monitor(2))
     assert "pitch was tracked on the CPU" in capsys.readouterr().err
 
 
@@ -132,7 +132,7 @@ def worker(device: str, shard: Shard | None = None) -> Any:
 def team_of(monkeypatch: pytest.MonkeyPatch, *devices: str) -> tuple[Any, list[str]]:
     """Return workers on these devices, the first of which makes an archive, and what is said."""
     said: list[str] = []
-    monitor = cast(Any, SimpleNamespace(say=said.append, record_lost=lambda number: None))
+    monitor = cast(Any, SimpleNamespace(say=said.append, record_lost_archive=lambda number: None))
     team = workers._Workers(cast(Any, None), cast(Any, None), [], monitor, [])
     team.workers = [worker(device) for device in devices]
     team.workers[0].shard = Shard(3, 0, 10, 1)
@@ -143,24 +143,24 @@ def team_of(monkeypatch: pytest.MonkeyPatch, *devices: str) -> tuple[Any, list[s
 def test_a_gpu_that_admits_one_process_costs_the_other_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     team, said = team_of(monkeypatch, "cuda:0", "cuda:0", "cuda:1")
     first, second, _ = team.workers
-    team._handle(first, ("unavailable", UnavailableError("it is busy")))
+    team._handle_message(first, ("unavailable", UnavailableError("it is busy")))
     assert list(team.waiting) == [first.shard] and "it is busy" in said[0]
     with pytest.raises(UnavailableError):
-        team._handle(second, ("unavailable", UnavailableError("busy")))
+        team._handle_message(second, ("unavailable", UnavailableError("busy")))
 
 
 def test_a_gpu_that_is_lost_costs_its_archive_and_its_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     team, said = team_of(monkeypatch, "cuda:0", "cuda:1")
     first, shard = team.workers[0], team.workers[0].shard
-    team._handle(first, ("lost", LostDeviceError("it hangs")))
-    team._handle(first, None)  # its end
+    team._handle_message(first, ("lost", LostDeviceError("it hangs")))
+    team._handle_message(first, None)  # its end
     assert [each.device for each in team.workers] == ["cuda:0", "cuda:1"] and first not in team.workers
     assert list(team.waiting) == [shard] and "it hangs" in said[0]
-    team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone")))
+    team._handle_message(team.workers[0], ("unavailable", UnavailableError("it is gone")))
     assert [each.device for each in team.workers] == ["cuda:1"] and "it is gone" in said[1]
     team.lost.add("cuda:1")
     with pytest.raises(UnavailableError, match="gone, too"):
-        team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone, too")))
+        team._handle_message(team.workers[0], ("unavailable", UnavailableError("it is gone, too")))
 
 
 class Dying:
@@ -190,9 +190,9 @@ def test_third_worker_that_dies_stops_the_job_with_its_own_status(
         dead.process, dead.shard = Dying(), shard
         if number == 2:
             with pytest.raises(DumpError, match=message):
-                team._handle(dead, None)
+                team._handle_message(dead, None)
         else:
-            team._handle(dead, None)
+            team._handle_message(dead, None)
             assert team.workers[0] is not dead and team.workers[1] is other
             assert list(team.waiting) == [shard] * (shard is not None)
             team.waiting.clear()
@@ -203,7 +203,7 @@ def test_worker_has_ended_before_its_files_are_removed() -> None:
     calls: list[str] = []
     process = SimpleNamespace(kill=lambda: calls.append("kill"), join=lambda: calls.append("join"))
     tasks, lifeline = (SimpleNamespace(close=partial(calls.append, name)) for name in ("tasks", "lifeline"))
-    workers._end(workers._Worker(process, tasks, lifeline, "cpu"))
+    workers._end_worker(workers._Worker(process, tasks, lifeline, "cpu"))
     assert calls == ["kill", "join", "tasks", "lifeline"]
 
 
@@ -213,7 +213,7 @@ def test_an_archive_at_which_gpus_are_lost_again_and_again_stops_the_job(monkeyp
     with pytest.raises(LostDeviceError, match="the third time"):
         for error in ("once", "twice", "the third time"):
             team.workers[0].shard = shard
-            team._handle(team.workers[0], ("lost", LostDeviceError(error)))
+            team._handle_message(team.workers[0], ("lost", LostDeviceError(error)))
 
 
 @pytest.mark.parametrize(("device", "broken", "raised"), [
@@ -231,7 +231,7 @@ def test_errors_after_which_a_gpu_does_nothing_are_told_apart(
 def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
     ahead: list[int] = []
-    submit, add = SpectralComputer.submit, ArchiveWriter.add
+    submit, add = SpectralComputer.submit, ArchiveWriter.add_entry
 
     def counted(self: SpectralComputer, batch: Sequence[Audio]) -> Pending:
         computed.append(len(batch))
@@ -243,7 +243,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
         ahead.append(sum(computed) - self.done)
 
     monkeypatch.setattr(SpectralComputer, "submit", counted)
-    monkeypatch.setattr(ArchiveWriter, "add", slow)
+    monkeypatch.setattr(ArchiveWriter, "add_entry", slow)
     monkeypatch.setattr(shard, "MAX_WAITING_BATCHES", 1)
     monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
@@ -255,7 +255,7 @@ def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: p
     def full(self: ArchiveWriter, entry: Encoded | Failure) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ArchiveWriter, "add", full)
+    monkeypatch.setattr(ArchiveWriter, "add_entry", full)
     data = make_data(tmp_path, 3)
     assert "No space left" in said_by(data, status=255)
     assert not list((data / "data").iterdir())
@@ -275,27 +275,30 @@ def test_workers_that_die_again_and_again_stop_the_job(monkeypatch: pytest.Monke
     )
     for _ in range(2):
         team.workers[0].shard = shard if starts else None
-        team._handle(team.workers[0], None)
+        team._handle_message(team.workers[0], None)
     assert list(team.waiting) == ([shard] * 2 if starts else []) and len(team.workers) == 2 and not said
     team.workers[0].shard = shard if starts else None
     with pytest.raises(DumpError, match=f"^{re.escape(text)}$"):
-        team._handle(team.workers[0], None)
+        team._handle_message(team.workers[0], None)
 
 
 def test_messages_of_workers_are_handled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     team, _ = team_of(monkeypatch, "cpu", "cpu")
     first, shard = team.workers[0], team.workers[0].shard
     shown: list[Any] = []
-    team.monitor.record_progress, team.monitor.record_done = lambda *counts: shown.append(counts), shown.append
+    team.monitor.record_progress, team.monitor.record_complete_archive = (
+        lambda *counts: shown.append(counts),
+        shown.append,
+    )
     team.job = SimpleNamespace(layout=Layout.from_paths(tmp_path, "fbank"))
-    team._handle(first, ("progress", 3, 1, 2.5, 0))
+    team._handle_message(first, ("progress", 3, 1, 2.5, 0))
     with pytest.raises(DumpError, match="bad data"):
-        team._handle(first, ("stop", DumpError("bad data")))
+        team._handle_message(first, ("stop", DumpError("bad data")))
     with pytest.raises(OutputError, match=r"\.3\.ark was written, but has disappeared or changed since: run the job"):
-        team._handle(first, ("done", 3))
+        team._handle_message(first, ("done", 3))
     assert first.shard is shard
     monkeypatch.setattr(workers, "read_manifest", lambda layout, number: f"manifest {number}")
-    team._handle(first, ("done", 3))
+    team._handle_message(first, ("done", 3))
     assert first.shard is None and shown == [(3, 1, 2.5, 0), "manifest 3"] and not team.waiting and not team.tries
 
 
@@ -330,8 +333,8 @@ def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
     monkeypatch.setattr(workers, "_open_runner", open_runner)
     monkeypatch.setattr(workers, "count_cores", lambda: cores)
     job = Job(Layout.from_paths(tmp_path, "fbank"), DumpOptions(nj=nj))
-    monitor = cast(Any, SimpleNamespace(record_done=done.append, say=None))
-    workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
+    monitor = cast(Any, SimpleNamespace(record_complete_archive=done.append, say=None))
+    workers.write_archives_locally(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
     assert started == ([] if used is None else [used])
     assert done == (list(range(1, shards + 1)) if used == 0 else [])
 

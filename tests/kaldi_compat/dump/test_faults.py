@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.shard import stderr_to
+from kaldi_compat.dump.shard import redirect_stderr
 from tests.support.dump_data import dump, make_data, results
 from tests.support.faults import at_call
 from tests.support.resources import list_open_files
@@ -110,7 +110,7 @@ def test_log_that_cannot_be_removed_does_not_end_the_work(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "unlink", refused)
     before = list_open_files()
-    with stderr_to(tmp_path / "log"):
+    with redirect_stderr(tmp_path / "log"):
         pass
     assert list_open_files() <= before
 
@@ -118,9 +118,9 @@ def test_log_that_cannot_be_removed_does_not_end_the_work(tmp_path: Path, monkey
 def test_standard_error_of_a_block_is_appended_to_its_log_which_is_removed_if_it_stays_empty(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for line in (b"one\n", b"two\n"):
-        with stderr_to(log):
+        with redirect_stderr(log):
             os.write(2, line)
     assert log.read_bytes() == b"one\ntwo\n"
-    with stderr_to(tmp_path / "empty"):
+    with redirect_stderr(tmp_path / "empty"):
         pass
     assert not (tmp_path / "empty").exists()

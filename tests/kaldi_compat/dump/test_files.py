@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump.errors import OutputError, format_error
-from kaldi_compat.dump.files import WholeFile, check_writable, whole_file
+from kaldi_compat.dump.files import WholeFile, check_writable, open_whole_file
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.write import ArchiveWriter
@@ -228,7 +228,7 @@ def test_nothing_that_a_dump_shows_has_control_characters(data: Path, tmp_path: 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, ValueError])
 def test_nothing_is_left_of_a_file_whatever_ends_its_writing(tmp_path: Path, error: type[BaseException]) -> None:
     (tmp_path / "f").write_text("old")
-    with pytest.raises(error), whole_file(tmp_path / "f") as file:
+    with pytest.raises(error), open_whole_file(tmp_path / "f") as file:
         file.write(b"half")
         raise error
     assert [path.name for path in tmp_path.iterdir()] == ["f"] and (tmp_path / "f").read_text() == "old"

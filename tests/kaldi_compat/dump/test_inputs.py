@@ -249,13 +249,13 @@ def test_inputs_are_read_again_only_if_their_stamps_differ(tmp_path: Path, monke
     job = job_of(data)
     settings = make_plan(job).settings
     read: list[str] = []
-    digest = inputs.digest
+    digest = inputs.compute_digest
 
     def counted(path: Path) -> str:
         read.append(path.name)
         return digest(path)
 
-    monkeypatch.setattr(inputs, "digest", counted)
+    monkeypatch.setattr(inputs, "compute_digest", counted)
     stamps = inputs.get_stamps(job, settings["confs"])
     inputs.InputWatch(job, settings, stamps).check()
     assert not read

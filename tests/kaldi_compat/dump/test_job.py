@@ -24,7 +24,7 @@ import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import lock
+from kaldi_compat.dump.files import lock_dump
 from kaldi_compat.dump.finalize import link_to_storage
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import SpectralComputer
@@ -515,7 +515,7 @@ def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
 
 def test_second_dump_at_the_same_time_is_refused(data: Path) -> None:
     (data / "log").mkdir()
-    held = lock(data / "log" / "dump_fbank_train.lock")
+    held = lock_dump(data / "log" / "dump_fbank_train.lock")
     try:
         assert "is running" in refused(data)
     finally:
@@ -526,7 +526,7 @@ def test_second_dump_at_the_same_time_is_refused(data: Path) -> None:
 def test_parts_of_a_plan_run_at_the_same_time(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     log = data / "log"
-    other_part = lock(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
+    other_part = lock_dump(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
     try:
         assert "is running" in refused(data, "--resume")  # a dump of the whole would be one too many
         assert dump(data, "--shard=2/2") == 0

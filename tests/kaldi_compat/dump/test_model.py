@@ -626,5 +626,5 @@ def test_audio_without_samples_is_a_failure_before_the_extractor_is_called(data:
 def test_resampled_audio_has_the_rate_of_the_extractor(data: Path) -> None:
     job = Job(Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=1), extractor=Samples())
     computer = model.ExtractorComputer(job, try_extractor(job, 1)[0], "cpu")
-    prepared = computer._prepare(Audio.from_wave(0, "a", io_ark.Wave(16000.0, np.zeros((1, 800), np.int16))))
+    prepared = computer._prepare_audio(Audio.from_wave(0, "a", io_ark.Wave(16000.0, np.zeros((1, 800), np.int16))))
     assert (len(prepared.samples), prepared.rate) == (400, 8000.0)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from io_ark.streams.unfinished import choose_temporary_name, identify_machine, remove_unfinished
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
+from kaldi_compat.dump.files import open_whole_file, read_sealed_file, write_sealed_file
 from kaldi_compat.dump.finalize import format_frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
 from kaldi_compat.dump.plan import (
@@ -25,8 +25,8 @@ from kaldi_compat.dump.plan import (
     Shard,
     collect_settings,
     make_plan,
-    read_lines_of,
     read_plan,
+    read_shard_lines,
     update_plan,
     write_plan,
 )
@@ -35,7 +35,7 @@ from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
 
 def texts_of(plan: DumpPlan, shard: Shard, data: Path) -> list[str]:
-    return [line.decode() for line in read_lines_of(plan, shard, data)]
+    return [line.decode() for line in read_shard_lines(plan, shard, data)]
 
 
 @pytest.fixture(scope="module")
@@ -212,11 +212,11 @@ def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
 def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
-    with pytest.raises(ValueError, match="stop"), whole_file(path) as file:
+    with pytest.raises(ValueError, match="stop"), open_whole_file(path) as file:
         file.write(b"half")
         raise ValueError("stop")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-    with whole_file(path) as file:
+    with open_whole_file(path) as file:
         file.write(b"new")
         assert path.read_text() == "old"
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
@@ -273,9 +273,9 @@ def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Pa
     plan = make_plan(job_of(data, nj=3))
     write_plan(plan, tmp_path / "plan")
     assert read_plan(tmp_path / "plan") == plan
-    header, *shards = read_sealed(tmp_path / "plan")
+    header, *shards = read_sealed_file(tmp_path / "plan")
     for lines in ([header, *shards[:-1]], [header, *shards, shards[0]], [header | {"version": 1}, *shards]):
-        write_sealed(tmp_path / "plan", lines)
+        write_sealed_file(tmp_path / "plan", lines)
         with pytest.raises(PlanError, match=r"^cannot use the plan .*: delete the plan and start again"):
             read_plan(tmp_path / "plan")
 
@@ -304,7 +304,7 @@ def test_each_process_and_each_part_has_an_archive(data: Path, nj: int, part: st
     plan = make_plan(job_of(data, nj=nj, shard=part))
     assert [shard.number for shard in plan.shards] == list(range(1, archives + 1))
     listed = (data / "wav.scp").read_bytes().splitlines()
-    assert [line for shard in plan.shards for line in read_lines_of(plan, shard, data)] == listed
+    assert [line for shard in plan.shards for line in read_shard_lines(plan, shard, data)] == listed
 
 
 def write_conf(data: Path, text: str) -> None:

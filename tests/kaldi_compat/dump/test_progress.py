@@ -33,7 +33,7 @@ def test_counts_of_archives_add_up_and_can_be_withdrawn() -> None:
     monitor = Monitor(10, done={before.shard: before.counts}, stream=io.StringIO())
     monitor.record_progress(2, 3, 7200.0, 1)
     assert monitor.totals == (6, 10800.0, 2)
-    monitor.record_lost(2)
+    monitor.record_lost_archive(2)
     assert monitor.totals == (3, 3600.0, 1)
     assert monitor.speed == 0  # what was there before is not this run's
 

@@ -25,7 +25,7 @@ from kaldi_compat.dump import read
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_ahead, read_audio, read_task
+from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_audio, read_task, read_tasks_ahead
 from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, dump, make_data, write_wav
@@ -51,13 +51,13 @@ def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
 @given(delays=st.lists(st.sampled_from([0.0, 0.001, 0.004]), max_size=20), threads=st.integers(1, 4))
 def test_results_come_in_the_order_of_the_tasks(delays: list[float], threads: int) -> None:
     _, one = reading(delays)
-    results = list(read_ahead(tasks(len(delays)), one, threads, 8, Clock()))  # type: ignore[arg-type]
+    results = list(read_tasks_ahead(tasks(len(delays)), one, threads, 8, Clock()))  # type: ignore[arg-type]
     assert [each.index for each in results] == list(range(len(delays)))
 
 
 def test_reading_ahead_is_bounded_in_tasks() -> None:
     started, one = reading([0.0] * 100)
-    entries = read_ahead(tasks(100), one, 2, 8, Clock())  # type: ignore[arg-type]
+    entries = read_tasks_ahead(tasks(100), one, 2, 8, Clock())  # type: ignore[arg-type]
     next(entries)
     time.sleep(0.2)
     assert len(started) <= 9
@@ -67,7 +67,7 @@ def test_reading_ahead_is_bounded_in_tasks() -> None:
 def test_files_are_read_ahead_up_to_their_number_and_not_beyond() -> None:
     taken: list[int] = []
     each = (taken.append(1) or task for task in tasks(100))  # type: ignore[func-returns-value]
-    entries = read_ahead(each, reading([0.0] * 100)[1], 1, 4, Clock())  # type: ignore[arg-type]
+    entries = read_tasks_ahead(each, reading([0.0] * 100)[1], 1, 4, Clock())  # type: ignore[arg-type]
     for number in range(3):
         next(entries)
         assert len(taken) == 4 + number
@@ -76,7 +76,7 @@ def test_files_are_read_ahead_up_to_their_number_and_not_beyond() -> None:
 
 def test_reading_ahead_is_bounded_in_bytes() -> None:
     started, one = reading([0.0] * 100, size=1000)  # 2000 bytes each: two may wait
-    entries = read_ahead(tasks(100), one, 1, 50, Clock(), 4000)  # type: ignore[arg-type]
+    entries = read_tasks_ahead(tasks(100), one, 1, 50, Clock(), 4000)  # type: ignore[arg-type]
     for _ in range(60):  # more than were submitted before a size was known
         next(entries)
     time.sleep(0.2)
@@ -87,7 +87,7 @@ def test_reading_ahead_is_bounded_in_bytes() -> None:
 def test_closing_stops_the_threads() -> None:
     before = set(threading.enumerate())
     _, one = reading([0.01] * 50)
-    entries = read_ahead(tasks(50), one, 4, 50, Clock())  # type: ignore[arg-type]
+    entries = read_tasks_ahead(tasks(50), one, 4, 50, Clock())  # type: ignore[arg-type]
     next(entries)
     entries.close()
     assert before.issuperset(threading.enumerate())
@@ -131,7 +131,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
     reader = TaskReader(options)
     tasks = read._iterate_script_tasks(iter(lines), lambda: reader.lines_at_once)
-    found = list(read_ahead(tasks, reader, 2, 32, Clock()))
+    found = list(read_tasks_ahead(tasks, reader, 2, 32, Clock()))
     assert separate(found) == separate(cast(list[AudioOrFailure], alone))
     assert any(len(each) > 1 for each in found) == bool(native.library())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump import cli as command
-from kaldi_compat.dump.files import read_sealed, write_sealed
+from kaldi_compat.dump.files import read_sealed_file, write_sealed_file
 from kaldi_compat.dump.options import Layout
 from kaldi_compat.dump.write import DamagedError, read_manifest, verify_manifest
 from tests.support.dump_data import archive_bytes, audio, dump, make_data, refused, results, said_by, write_wav
@@ -277,11 +277,11 @@ def test_plan_and_manifests_are_lines_of_json(data: Path) -> None:
 @pytest.mark.parametrize("name", ["archive", "script", "utt2num_frames", "utt2dur"])
 def test_manifest_that_lacks_a_file_is_damaged(data: Path, name: str) -> None:
     layout = Layout.from_paths(data, "fbank")
-    (manifest,) = read_sealed(layout.get_manifest(2))
-    write_sealed(layout.get_manifest(2), [manifest])
+    (manifest,) = read_sealed_file(layout.get_manifest(2))
+    write_sealed_file(layout.get_manifest(2), [manifest])
     assert read_manifest(layout, 2)
     del manifest["files"][name]
-    write_sealed(layout.get_manifest(2), [manifest])
+    write_sealed_file(layout.get_manifest(2), [manifest])
     with pytest.raises(DamagedError, match=r"\.2\.json is damaged"):
         verify_manifest(layout, 2)
     assert read_manifest(layout, 2) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import io_ark
 from kaldi_compat.dump import speakers
 from kaldi_compat.dump.cli import main
-from kaldi_compat.dump.speakers import read_values_of
+from kaldi_compat.dump.speakers import read_values
 from tests.support.dump_data import dump, make_data, refused
 
 NAMES = st.text("ab-é", min_size=1, max_size=6).map(str.encode)
@@ -29,7 +29,7 @@ def test_values_are_those_of_all_lines(
     path.write_bytes(b"".join(key + b" " + lines[key] + b"\n" for key in (sorted(lines) if is_sorted else lines)))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(speakers, "MIN_SEARCH_BYTES", searched)
-        assert read_values_of(path, keys) == {key: lines[key] for key in keys if key in lines}
+        assert read_values(path, keys) == {key: lines[key] for key in keys if key in lines}
 
 
 def test_few_keys_of_a_sorted_file_need_few_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_few_keys_of_a_sorted_file_need_few_lines(tmp_path: Path, monkeypatch: p
         speakers, "_find_matches", lambda lines, *rest: matches((seen.append(1) or each for each in lines), *rest)
     )
     wanted = [b"utt%06d" % i for i in range(70_000, 70_100)]
-    assert read_values_of(path, wanted) == dict.fromkeys(wanted, b"spk700")
+    assert read_values(path, wanted) == dict.fromkeys(wanted, b"spk700")
     assert len(seen) < 500
 
 

@@ -21,7 +21,7 @@ import kaldi_compat
 from kaldi_compat.dump import workers
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard
+from kaldi_compat.dump.user_code import Interrupted, get_signal_name, guard_user_code
 from kaldi_compat.dump.workers import describe_ending
 from tests.support.dump_data import dump, make_data
 from tests.support.extractors import arrays, module_data
@@ -330,13 +330,13 @@ def test_signal_to_the_job_ends_the_process_that_runs_the_code(tmp_path: Path, n
 
 
 def test_guard_leaves_no_descriptor_open() -> None:
-    with guard("f"):
+    with guard_user_code("f"):
         pass
     before = list_open_files()
     for _ in range(3):
-        with guard("f"):
+        with guard_user_code("f"):
             pass
-        with pytest.raises(KeyError), guard("f"):
+        with pytest.raises(KeyError), guard_user_code("f"):
             raise KeyError
     assert list_open_files() <= before
 
@@ -345,7 +345,7 @@ def test_stream_that_replaces_a_closed_one_does_not_close_the_descriptor(monkeyp
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     copy = os.dup(2)
     try:
-        with pytest.raises(DumpError, match=r"^f has closed sys\.stderr"), guard("f"):
+        with pytest.raises(DumpError, match=r"^f has closed sys\.stderr"), guard_user_code("f"):
             sys.stderr.close()
         sys.stderr.close()
         os.fstat(2)
@@ -361,9 +361,12 @@ def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_bloc
     before = signal.signal(signal.SIGINT, handler)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT} if is_blocked else set())
     try:
-        with pytest.raises(Interrupted), guard("f"):
+        with pytest.raises(Interrupted), guard_user_code("f"):
             raise Interrupted
-        with pytest.raises(DumpError, match=r"^f has raised KeyboardInterrupt: an extractor must"), guard("f"):
+        with (
+            pytest.raises(DumpError, match=r"^f has raised KeyboardInterrupt: an extractor must"),
+            guard_user_code("f"),
+        ):
             raise KeyboardInterrupt
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -373,7 +376,7 @@ def test_interruption_by_a_signal_is_told_from_an_exception_of_user_code(is_bloc
 def test_interruption_by_the_default_handler_passes_the_guard() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), guard("f"):
+        with pytest.raises(KeyboardInterrupt), guard_user_code("f"):
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -409,7 +412,7 @@ def test_only_errors_of_an_object_are_explained_by_pickling(
 
 def test_guard_restores_the_streams() -> None:
     before = sys.stdin, sys.stdout, sys.stderr
-    with guard("f"):
+    with guard_user_code("f"):
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
         assert sys.stdin.read() == ""
     assert (sys.stdin, sys.stdout, sys.stderr) == before
@@ -420,7 +423,7 @@ def test_one_closed_file_of_the_guard_is_an_error(number: int) -> None:
     """The guard has opened the working directory and copies of the three standard streams."""
     before, opened = list_open_files(), list[int]()
     try:
-        with pytest.raises(DumpError, match=r"^f has closed files of the program: "), guard("f"):
+        with pytest.raises(DumpError, match=r"^f has closed files of the program: "), guard_user_code("f"):
             opened += sorted(list_open_files() - before)
             os.close(opened[number])
     finally:

@@ -72,6 +72,7 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
         opts: options for cutting the samples into frames.
         flush: True if no more samples follow. False counts only frames that later samples cannot change.
 
+    >>> from kaldi_standins.kaldifeat import FrameExtractionOptions, num_frames
     >>> opts = FrameExtractionOptions(snip_edges=False)
     >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
     (100, 99)
@@ -80,11 +81,12 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 
 
 def _count_frames(options: Any, num_samples: int, flush: bool) -> int:
-    """Return :func:`num_frames` for options of kaldi-compat."""
+    """Return the result of :func:`num_frames`. ``options`` are options of kaldi-compat."""
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
         return frames.count_frames(num_samples, size, shift)
     count = frames.count_frames(num_samples, size, shift, snip_edges=False)
+    # Frame i starts at sample i * shift + shift // 2 - size // 2. If it needs later samples, they may change it.
     return count if flush else min(count, frames.count_frames(num_samples - shift // 2 + size // 2, size, shift))
 
 
@@ -92,6 +94,7 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
+        """Compute the filter bank (fft_bins, num_mel_bins). As in HTK, low_freq=0 keeps the first bin."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
@@ -118,7 +121,7 @@ _IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
 
 
 def _make_feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
-    """Create a feature of kaldi-compat with some options, on the device of the options."""
+    """Create the feature ``kind`` of kaldi-compat with the options ``opts``, on the device that they name."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
     return kind(opts.to_our_options()).to(opts.device)._trust_scale()  # Like kaldifeat, accept samples on any scale.
@@ -149,7 +152,7 @@ class OfflineFeature(nn.Module):
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
     ) -> Tensor | list[Tensor]:
-        """Compute features.
+        """Compute the features of audio.
 
         Args:
             waves: audio ``(T,)``, or a list of audio.
@@ -193,8 +196,8 @@ class OfflineFeature(nn.Module):
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
         """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
         options = self.computer.options
-        recorded = detect_tracing(wave)
-        return frames.cut_frames(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
+        is_traced = detect_tracing(wave)
+        return frames.cut_frames(wave, options.window_size, options.window_shift, options.snip_edges, tracing=is_traced)
 
     def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:
         """Compute the features of frames.
@@ -319,7 +322,7 @@ class OnlineFeature:
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
-        """Add the next chunk of audio ``(T,)``.
+        """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz.
 
         Raises:
             AudioError: the sampling rate differs from ``frame_opts.samp_freq``, or the input is finished.
@@ -333,31 +336,31 @@ class OnlineFeature:
             )
         if self._finished:
             raise AudioError("the input is finished: create a new feature for the next utterance")
-        self._take(torch.as_tensor(waveform, dtype=torch.float32), final=False)
+        self._take_chunk(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
         """End the audio, which makes the last frames available."""
         if not self._finished:
-            self._take(torch.zeros(0), final=True)
+            self._take_chunk(torch.zeros(0), final=True)
         self._finished = True
 
-    def _take(self, chunk: Tensor, *, final: bool) -> None:
+    def _take_chunk(self, chunk: Tensor, *, final: bool) -> None:
         """Store the frames that a chunk completes, and discard the oldest frames above ``max_feature_vectors``."""
         frames = self._stream(chunk.to(self.opts.device), final=final)
         assert not isinstance(frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += frames.unsqueeze(1).unbind()
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
-            over = len(self._frames) - limit
-            self._discarded += over
-            del self._frames[:over]
+            excess = len(self._frames) - limit
+            self._discarded += excess
+            del self._frames[:excess]
 
     def is_last_frame(self, frame: int) -> bool:
-        """Return True if this is the last frame of the utterance."""
+        """Return True if frame number ``frame``, counted from 0, is the last frame of the utterance."""
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:
-        """Return a frame ``(1, dim)`` by its number.
+        """Return a frame ``(1, dim)`` by its number, counted from 0.
 
         Raises:
             OptionError: the frame is not ready yet, or was discarded.
@@ -369,7 +372,7 @@ class OnlineFeature:
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Return a list of frames ``(1, dim)`` by their numbers."""
+        """Return a list of frames ``(1, dim)`` by their numbers, counted from 0."""
         return [self.get_frame(frame) for frame in frames]
 
 

@@ -17,6 +17,7 @@ class Options(OptionGroups):
     if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
+            """Set an option. Convert the value of ``device`` to a device, and integers of float options to floats."""
             field = self.__dataclass_fields__.get(name)
             if name == "device":
                 value = torch.device(str(value))
@@ -32,13 +33,13 @@ class FeatureOptions(Options):
     device: torch.device
 
     def to_our_options(self) -> Any:
-        """Convert to an options dataclass of kaldi_compat.
+        """Return the options as an options dataclass of kaldi-compat.
 
         Raises:
             OptionError: Kaldi refuses a value.
         """
         values = self.flatten()
-        values["max_feature_vectors"] = values["max_feature_vectors"] or -1
+        values["max_feature_vectors"] = values["max_feature_vectors"] or -1  # Both 0 and -1 stand for all frames.
         values["allow_empty_bins"] = True
         return self.convert(values)
 
@@ -49,7 +50,7 @@ class WhisperOptions(FeatureOptions):
     num_mels: int
 
     def to_our_options(self) -> WhisperMelOptions:
-        """Convert to an options dataclass of kaldi_compat.
+        """Return the options as an options dataclass of kaldi-compat.
 
         Raises:
             OptionError: ``num_mels`` is neither 80 nor 128.

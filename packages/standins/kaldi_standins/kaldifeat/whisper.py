@@ -30,7 +30,7 @@ class WhisperMel(SpectralFeature):
     bank: Tensor
 
     def setup(self) -> None:
-        """Compute the constants."""
+        """Compute the window and the mel filter bank."""
         super().setup()
         self._register_constant("window", torch.hann_window(self.size))
         banks = compute_librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
@@ -42,16 +42,16 @@ class WhisperMel(SpectralFeature):
         return self.options.num_mels
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute mel energies of the power spectrum."""
+        """Compute mel energies (..., num_mels) from real and imaginary parts of spectra, (..., fft_bins, 2)."""
         return compute_power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute logarithms to base 10, floored at 1e-10."""
+        """Return logarithms to base 10 of ``energies`` (..., num_mels), which are floored at 1e-10."""
         return energies.clamp(min=1e-10).log10()
 
 
 def normalize(features: Tensor) -> Tensor:
-    """Clip an utterance's logarithms (frames, num_mels) at their maximum minus 8, and scale them to about -1 to 1."""
+    """Floor an utterance's logarithms (frames, num_mels) at their maximum minus 8, and scale them to about -1 to 1."""
     if features.numel() == 0:
         return features
     return (torch.maximum(features, features.max() - 8.0) + 4.0) / 4.0

@@ -227,7 +227,7 @@ def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str
         at += -(-(length + 22) // shift) * shift
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
-        row = packed_batch.pack([part_of(*each) for each in zip(samples, places, strict=True)], options)
+        row = packed_batch.pack_utterances([part_of(*each) for each in zip(samples, places, strict=True)], options)
     sent = Transfers(torch.device("cpu")).send_pieces(row.pieces, row.length)
     assert len(sent) == row.length == (row.frames - 1) * shift + options.window_size
     end = 0
