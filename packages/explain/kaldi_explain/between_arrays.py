@@ -41,11 +41,12 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the reverse.
+    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the opposite.
 
-    If no relation is within the tolerance, return the one with the lowest cost. Both arrays have the shape (frames,
-    columns). ``repairs`` describe repairs of the arrays, and come first in the answer. Raise FeatureError if no
-    arrangement of one array has as many columns as the other array.
+    The opposite gives ``features`` from ``target``. If no relation is within the tolerance, return the one with the
+    lowest cost, if possible one that gives ``target``. Both arrays have the shape (frames, columns). ``repairs``
+    describe repairs of the arrays, and are the first steps of a relation that gives ``target``. Raise FeatureError if
+    no arrangement of one array has as many columns as the other array.
     """
     relations = []
     for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):

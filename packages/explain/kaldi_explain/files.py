@@ -19,7 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features unchanged, or read the file that a string or path names. Raise an error for a recording."""
+    """Return features unchanged, or read the file that a string or path names. Raise FeatureError for audio."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -28,10 +28,10 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(
     audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
 ) -> tuple[npt.ArrayLike, float | None]:
-    """Return audio samples and their rate in Hz, or features and ``rate``. A string or path is read as a file.
+    """Return the samples of ``audio`` and their rate in Hz. A string or path is read as a file.
 
-    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. Arrays stay unchanged. Raise
-    FeatureError or ArkError if the file cannot be read.
+    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. An array, and the features in
+    a features file, are returned unchanged with ``rate``. Raise FeatureError or ArkError if the file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):

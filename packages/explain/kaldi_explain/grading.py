@@ -288,7 +288,10 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Return the vectors of one level. Arrays are read once. A damaged kit may raise errors of many types."""
+    """Return the vectors of one level. Each file of arrays is read once.
+
+    Raise OSError, ValueError, KeyError, TypeError or ArkError if the kit is damaged.
+    """
     files: dict[str, Array] = {}
 
     def read_array(location: dict[str, Any]) -> Array:

@@ -45,7 +45,7 @@ def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. ``is_slaney`` and ``corner`` are the same as for :func:`convert_to_mel`."""
+    """Convert mel values to Hz: the inverse of :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
     return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -53,7 +53,7 @@ def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.
 def make_mel_filters(
     mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
-    """Return sparse filters on a spectrum: FFT bins, their weights, and the position where each filter begins.
+    """Return sparse filters on a spectrum: FFT bins (n,), their weights (n,), and the start of each filter (bins,).
 
     Args:
         mel: value of the option ``mel``.
@@ -89,7 +89,7 @@ def make_mel_filters(
 
 
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's. See :func:`make_mel_filters`."""
+    """Return the weights (points / 2 + 1, bins) of filters other than Kaldi's. See :func:`make_mel_filters`."""
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
@@ -111,7 +111,7 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in milliseconds with the fewest digits that Kaldi converts to the number ``samples``."""
+    """Return the time in ms with the fewest digits that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
@@ -147,7 +147,7 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     return before, 2 * half_size - points + size - before
 
 
-def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
+def pad_audio(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
     """Return audio (T,) with samples added or removed at both ends. :func:`count_padding` describes the arguments.
 
     Raise OptionError if the audio is too short to be reflected, or the shift is longer than the frame.
@@ -194,7 +194,10 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz as Kaldi and torchaudio do by default.
+
+    The cutoff frequency is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
+    """
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 

@@ -59,20 +59,26 @@ class Settled:
     rounding: str = ""
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         """Number of properties that the explanation of this candidate has to name."""
-        around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
+        other_steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
-        doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.list_settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
+        doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
+        return (
+            len(self.candidate.list_settings())
+            + other_steps
+            + self.fit.word_count
+            + len(self.describe_shift())
+            + doubtful
+        )
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by 5% for each of :attr:`words`."""
-        return self.fit.residual * (1 + 0.05 * self.words)
+        """Return the residual, increased by 5% for each of the :attr:`word_count` words."""
+        return self.fit.residual * (1 + 0.05 * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
         """Return the root of the share of the array's variance that is not explained.
@@ -87,18 +93,18 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe which columns of the features the array has, and in which order."""
+        """Describe which columns of the features the array has, and in which order. Return "" for all in order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
-    def describe_shift(self, before: int = 0, after: int = 0) -> list[str]:
+    def describe_shift(self, named_at_start: int = 0, named_at_end: int = 0) -> list[str]:
         """Describe missing and additional frames at both ends of the array.
 
-        ``before`` and ``after`` count frames at the start and at the end whose reason the answer names already.
+        The arguments count frames at the start and at the end that the answer names already.
         """
-        missing = len(self.features) - self.frame - len(self.target) - after
+        missing = len(self.features) - self.frame - len(self.target) - named_at_end
         missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
-        return fits.describe_frame_counts({"start": self.row - self.frame - before, "end": -missing})
+        return fits.describe_frame_counts({"start": self.row - self.frame - named_at_start, "end": -missing})
 
 
 class Settling:
@@ -110,7 +116,7 @@ class Settling:
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
-    def settle(self, candidate: Candidate) -> Settled | None:
+    def settle_candidate(self, candidate: Candidate) -> Settled | None:
         """Return the simplest settled variation of a candidate within the tolerance, or else the nearest, or None.
 
         None means that the candidate cannot be compared with the array.
@@ -123,15 +129,15 @@ class Settling:
         best = self._fit_candidate(best.candidate) or best
         # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
-            self._list_levels,
+            self._list_level_variations,
             _list_edge_variations,
-            self._list_levels,
+            self._list_level_variations,
             _list_edge_variations,
         ]
         for step in steps:
             # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
             is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
-            if is_whole and best.fit.words < fits.NUMBER_WORDS:
+            if is_whole and best.fit.word_count < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
                 if rounded.is_explained_by(self.tolerance):
                     return rounded
@@ -165,7 +171,7 @@ class Settling:
         return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest candidate that explains the array, or else the nearest candidate, or None without any.
+        """Return the simplest candidate that explains the array, or else the nearest one, or None without candidates.
 
         Only the candidates that give the largest number of rows compete.
         """
@@ -174,10 +180,15 @@ class Settling:
         settled = exact or settled
         row_count = max((candidate.cells[0].size for candidate in settled), default=0)
         settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
-        return min(settled, key=lambda candidate: candidate.words if exact else candidate.compute_cost(), default=None)
+        return min(
+            settled, key=lambda candidate: candidate.word_count if exact else candidate.compute_cost(), default=None
+        )
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
-        """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
+        """Return features and the array's values in the rows that both have, and a mask of these rows.
+
+        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask has the array's rows.
+        """
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
         frames = candidate.start + np.arange(rows) * stride
@@ -213,7 +224,7 @@ class Settling:
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
-    def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _list_level_variations(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations of a candidate in the level of energies or cepstra: floors, scales, DCTs, lifters."""
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
@@ -223,15 +234,19 @@ class Settling:
         if has_energy:  # A first column at a floor may or may not be the energy.
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
-            yield from self._list_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._list_floors(shape)
+            yield from (
+                self._list_cepstra_variations(shape)
+                if candidate.kind in ("mfcc", "plp")
+                else self._list_floor_variations(shape)
+            )
         if candidate.get("use_energy") or has_energy:
             lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
 
-    def _list_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with scales and floors of its energies."""
+    def _list_floor_variations(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield the candidate with usual scales and floors of its energies, and with the floor that the array shows."""
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
@@ -243,19 +258,21 @@ class Settling:
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
         power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
-        known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
+        known_pairs = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
         roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
         yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
-                    for (scale, floor), root in itertools.product(known, roots))  # fmt: skip
+                    for (scale, floor), root in itertools.product(known_pairs, roots))  # fmt: skip
         is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
         if is_db_80:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
         if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif not known and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
+        elif (
+            not known_pairs and not is_db_80 and abs(log_floor) < 300
+        ):  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
@@ -285,7 +302,7 @@ class Settling:
         is_shown = floor > floored_energies.min() + THRESHOLDS.floor_error
         return (floor if is_shown else math.nan), float(energies.max())
 
-    def _list_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _list_cepstra_variations(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
@@ -299,7 +316,10 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return a list of the lifter that gives cepstra the deviations of the array's columns, or an empty list."""
+        """Find the lifter, 2 to 99, with which the cepstra have the standard deviations of the array's columns.
+
+        Return it as a list of one number, or return an empty list if no lifter fits.
+        """
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
@@ -369,7 +389,10 @@ def fit_map(
 
 
 def _list_edge_variations(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield variations of a candidate that mainly change the frames at the edges of the audio: paddings, zeros."""
+    """Yield variations of a candidate that mainly change the frames at the edges of the audio.
+
+    The variations are paddings, zeros after the audio, and preemphasis of the whole audio.
+    """
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
@@ -416,8 +439,8 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
         quiet[part] = rows[part] & (sheet.rows[part] | _find_quiet_rows(settled))
         rows &= ~quiet
     inner = np.flatnonzero(~rows)
-    ends = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
-    padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
+    padding_counts = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
+    padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in padding_counts.items() if n]
     is_padding = np.ones(len(rows), bool)
     is_padding[inner[0] : inner[-1] + 1] = False
     first = find_first_column(sheet)
@@ -441,14 +464,14 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first column that features give."""
+    """Return the index of the array's first column that the features give."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
     """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
 
-    All rows of rearranged features are returned, because such rows do not belong to single frames.
+    If features were rearranged, the mask selects all rows, because such rows do not belong to single frames.
     """
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)

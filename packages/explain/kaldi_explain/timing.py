@@ -74,6 +74,7 @@ class Pattern:
         whole = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
         whole.sort(key=lambda shift: measure_excess(shift) > 2)
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
+            # Assume that the first frame has 25 ms, and begins with the audio.
             return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
         timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole]
         timings.sort(key=lambda timing: -timing.score)
@@ -112,6 +113,7 @@ class Pattern:
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
+            # An energy belongs to the middle of 5 steps.
             positions = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
@@ -137,7 +139,7 @@ def list_usual_shifts(rate: float) -> list[int]:
 
 
 def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
-    """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
+    """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
 
     The share that chance explains is subtracted. ``independent`` is the share of frames that differ from their
     neighbors.
@@ -194,13 +196,13 @@ def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
 
 
 def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames.
+    """Return uncorrelated weighted sums (frames, count) of the log energies of bands (frames, count).
 
-    The sums are 0 if there are fewer than two frames per band.
+    The energies are first smoothed over ``width`` frames. The sums are 0 if there are fewer than two frames per band.
     """
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
-    sums = np.cumsum(padded, axis=0)
-    smooth = (sums[width:] - sums[:-width]) / width if width > 1 else energies
+    cumulative_sums = np.cumsum(padded, axis=0)
+    smooth = (cumulative_sums[width:] - cumulative_sums[:-width]) / width if width > 1 else energies
     bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
