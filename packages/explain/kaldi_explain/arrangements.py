@@ -137,10 +137,7 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices, such as "frame 7" or "frames 3 to 9, 12", and omit all after six runs.
-
-    ``name`` is "frame" or "column".
-    """
+    """Describe ascending indices of a "frame" or "column" (``name``) by at most six runs: "frames 3 to 9, 12"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
@@ -227,10 +224,7 @@ def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of features and Kaldi's deltas that fits an array, then one with torchaudio's deltas.
-
-    The array ``target`` has the shape (frames, columns).
-    """
+    """Yield the first arrangement of features and Kaldi's deltas that fits, then the one with torchaudio's deltas."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -282,7 +276,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """
-    # Four columns are enough to compare windows.
+    # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
     # The end of the sample truncates the windows of its last frames, but in a long array these windows continue. A long
     # array is therefore compared with the first half of the sample.
@@ -399,10 +393,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Detect how the numbers of an array (frames, columns) were rounded.
-
-    Arrays with fewer than 9 frames or with absolute values above 60,000 count as not rounded.
-    """
+    """Return the rounding of an array (frames, columns), or none for under 9 frames or for numbers above 60,000."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)

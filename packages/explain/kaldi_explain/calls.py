@@ -40,10 +40,7 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True if a model's spectra are those of ``librosa.stft`` and ``torch.stft`` with a Hann window.
-
-    ``unit`` is the factor that brings the samples to -1 to 1.
-    """
+    """Return True for the spectra of ``librosa.stft`` and ``torch.stft``. ``unit`` scales the samples to -1 to 1."""
     is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -55,10 +52,7 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
-    """Return librosa's ``pad_mode`` for the model's frames, "" for frames without padding, or None for other frames.
-
-    The mode of centered frames is "constant" or "reflect".
-    """
+    """Return ``pad_mode`` ("constant" or "reflect"), "" for frames without padding, or None for other frames."""
     if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _is_full(model)):
         return ""
     mode, _, suffix = model.padding.partition("-")
@@ -76,10 +70,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of a library for frames, in samples, as a dictionary.
-
-    ``pad_mode`` is left out if it is ``default_mode``, the library's default.
-    """
+    """Return a library's arguments for frames, in samples. Leave out ``pad_mode`` if it is the ``default_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _is_full(model):
         arguments["win_length"] = model.size
@@ -89,10 +80,7 @@ def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Return the arguments named ``low`` and ``high`` as a dictionary with the edges of the mel filters in Hz.
-
-    The defaults, 0 and the Nyquist frequency, are left out.
-    """
+    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, except 0 and the Nyquist frequency."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -146,10 +134,7 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa that computes a model's cepstra.
-
-    Return "" if no call has the model's filters or order of columns.
-    """
+    """Return the call of torchaudio or librosa for cepstra, or "" if no call has the filters or the column order."""
     count, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""

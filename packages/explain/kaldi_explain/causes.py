@@ -58,10 +58,7 @@ class WrongResult:
 
     @property
     def requested_model(self) -> FeatureModel | None:
-        """Model of the feature that the options request.
-
-        None for a program that explain does not know, an input other than 16-bit samples, or counts of ready frames.
-        """
+        """Model of the options. None for programs unknown to explain, inputs other than int16, and counts of frames."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -103,10 +100,7 @@ class WrongResult:
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if the share ``share`` of the errors is within the tolerance, and all errors are nearly so.
-
-        No error may be larger than ``outliers`` times the tolerance.
-        """
+        """Return True if ``share`` of the errors is within the tolerance, and all are within ``outliers`` times it."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -114,10 +108,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return the absolute errors of a result. Errors of features above 1 are divided by the feature.
-
-        The error of NaN is infinite, and so is the error of an infinity that the features do not have.
-        """
+        """Return absolute errors, divided by features above 1. NaN and infinities that features lack are infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -125,10 +116,7 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result. Return "" for equal features.
-
-        Return None if no simple step gives the result, or if there are too few frames to tell.
-        """
+        """Describe the simple step from a model's features to the result: "" if they are equal, None if none fits."""
         features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None

@@ -234,10 +234,7 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, out: Path, hint: str) -> Result:
-    """Return the result of a vector for which a program should have written the NumPy file ``out``.
-
-    If the file cannot be read, the result is a failure, and ``hint`` is appended to its reason.
-    """
+    """Grade a program's output file ``out``. If it cannot be read, the reason of the failure ends with ``hint``."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # A damaged file may raise any error.

@@ -74,10 +74,7 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Return the places where an array differs from features, and verified reasons.
-
-    If more than three quarters of the frames or of the columns are wrong, neither places nor reasons are listed.
-    """
+    """Return places where an array differs from features, and reasons, unless over 75% of frames or columns differ."""
     values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
@@ -90,15 +87,13 @@ def find_deviations(comparison: Comparison) -> Deviations:
         return Deviations([], ["most frames"], compared)
     columns = wrong[~rows].sum(0) > THRESHOLDS.few_places * np.maximum(compared[~rows].sum(0), 1)
     wrong[rows], wrong[:, columns] = False, False
-    row_reasons, unexplained_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
-    column_reasons, unexplained_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
-    unexplained = [describe_spans(unexplained_rows + comparison.first_frame, "frame")] if len(unexplained_rows) else []
-    unexplained += (
-        [describe_spans(unexplained_columns + comparison.first_column, "column")] if len(unexplained_columns) else []
-    )
+    row_reasons, unnamed_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
+    column_reasons, unnamed_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
+    unexplained = [describe_spans(unnamed_rows + comparison.first_frame, "frame")] if len(unnamed_rows) else []
+    unexplained += [describe_spans(unnamed_columns + comparison.first_column, "column")] if len(unnamed_columns) else []
     unexplained += [name_values(wrong, comparison.first_frame, comparison.first_column)] if wrong.any() else []
-    compared[np.setdiff1d(np.flatnonzero(rows), unexplained_rows)] = False
-    compared[:, np.setdiff1d(np.flatnonzero(columns), unexplained_columns)] = False
+    compared[np.setdiff1d(np.flatnonzero(rows), unnamed_rows)] = False
+    compared[:, np.setdiff1d(np.flatnonzero(columns), unnamed_columns)] = False
     return Deviations([*row_reasons, *column_reasons], unexplained, compared, missing)
 
 
@@ -150,10 +145,7 @@ def _name_constant(comparison: Comparison, difference: Doubles) -> str:
 
 
 def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of frames (n, columns) that equal the frames ``others`` of the same shape.
-
-    A tenth of a frame's values may differ by more than the tolerance. A single frame (columns,) is compared with all.
-    """
+    """Return the mask (n,) of frames (n, columns) that equal ``others``, except for differences in 10% of columns."""
     difference = np.abs(frames - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
     return np.asarray((difference.max(-1) <= comparison.limit) & is_near)

@@ -262,10 +262,7 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns, then attempts with parts of the audio.
-
-        Nothing is yielded unless energies of the audio fit the array and no feature does.
-        """
+        """Yield attempts with reversed columns or parts of the audio if energies of the audio fit, but no feature."""
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
         trials = (

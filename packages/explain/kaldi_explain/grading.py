@@ -288,10 +288,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Return the vectors of one level. Each file of arrays is read once.
-
-    Raise OSError, ValueError, KeyError, TypeError or ArkError if the kit is damaged.
-    """
+    """Return the vectors of one level. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
     files: dict[str, Array] = {}
 
     def read_array(location: dict[str, Any]) -> Array:

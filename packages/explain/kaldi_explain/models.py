@@ -26,14 +26,7 @@ from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
-from kaldi_explain.other_libraries import (
-    F32,
-    count_padding,
-    find_milliseconds,
-    make_mel_filters,
-    make_window,
-    pad_audio,
-)
+from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, make_window, pad
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -202,7 +195,7 @@ class FeatureModel:
             OptionError: Kaldi's programs would refuse the options, the points of the FFT are unusual, or the padding
                 does not suit the audio or the shift.
         """
-        audio = pad_audio(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
+        audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_computed_by_engine:
             return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
         frames = self._cut_frames(audio)

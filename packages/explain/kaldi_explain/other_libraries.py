@@ -147,7 +147,7 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     return before, 2 * half_size - points + size - before
 
 
-def pad_audio(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
+def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
     """Return audio (T,) with samples added or removed at both ends. :func:`count_padding` describes the arguments.
 
     Raise OptionError if the audio is too short to be reflected, or the shift is longer than the frame.
@@ -194,11 +194,9 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz as Kaldi and torchaudio do by default.
-
-    The cutoff frequency is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
-    """
+    """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
+    # The cutoff is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 

@@ -138,13 +138,10 @@ class Search:
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
-        low_count = (
-            13  # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        )
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > low_count:
-            return 0.5 * (
-                measure_distance(features[:, :low_count], values[:, :low_count]) + measure_distance(features, values)
-            )
+        # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
+        size = 13  # Number of low cepstra.
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > size:
+            return 0.5 * (measure_distance(features[:, :size], values[:, :size]) + measure_distance(features, values))
         return measure_distance(features, values)
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
@@ -258,17 +255,10 @@ class Search:
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features with the array's number of columns.
-
-        ``samples`` is the frame shift in samples, and ``rate`` the sampling rate in Hz.
-        """
+        """Yield kinds and options of features as wide as the array, for a frame shift of ``samples`` at ``rate`` Hz."""
         shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
-        synthesis_lengths = (
-            double_ms,
-            fourfold_ms,
-            50.0,
-        )  # Frame lengths in milliseconds that are usual for speech synthesis.
+        synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
         for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):
             library = {"frame_length": length} | LIBRARY_MEL
             for mel, name in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):

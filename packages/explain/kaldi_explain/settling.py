@@ -61,16 +61,10 @@ class Settled:
     @property
     def word_count(self) -> int:
         """Number of properties that the explanation of this candidate has to name."""
-        other_steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
+        steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
-        doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
-        return (
-            len(self.candidate.list_settings())
-            + other_steps
-            + self.fit.word_count
-            + len(self.describe_shift())
-            + doubtful
-        )
+        extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
+        return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
@@ -129,10 +123,10 @@ class Settling:
         best = self._fit_candidate(best.candidate) or best
         # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
-            self._list_level_variations,
-            _list_edge_variations,
-            self._list_level_variations,
-            _list_edge_variations,
+            self._vary_levels,
+            _vary_edges,
+            self._vary_levels,
+            _vary_edges,
         ]
         for step in steps:
             # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
@@ -143,7 +137,7 @@ class Settling:
                     return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
             best = self._choose_best([best, *map(self._fit_candidate, candidates)]) or best
-            if best.fit.residual <= self.tolerance and step == _list_edge_variations:
+            if best.fit.residual <= self.tolerance and step == _vary_edges:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = fit_map(best.candidate, self.sheet, self.tolerance) or best
@@ -180,9 +174,7 @@ class Settling:
         settled = exact or settled
         row_count = max((candidate.cells[0].size for candidate in settled), default=0)
         settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
-        return min(
-            settled, key=lambda candidate: candidate.word_count if exact else candidate.compute_cost(), default=None
-        )
+        return min(settled, key=lambda result: result.word_count if exact else result.compute_cost(), default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return features and the array's values in the rows that both have, and a mask of these rows.
@@ -224,7 +216,7 @@ class Settling:
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
-    def _list_level_variations(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations of a candidate in the level of energies or cepstra: floors, scales, DCTs, lifters."""
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
@@ -234,18 +226,14 @@ class Settling:
         if has_energy:  # A first column at a floor may or may not be the energy.
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
-            yield from (
-                self._list_cepstra_variations(shape)
-                if candidate.kind in ("mfcc", "plp")
-                else self._list_floor_variations(shape)
-            )
+            yield from self._vary_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._vary_floors(shape)
         if candidate.get("use_energy") or has_energy:
             lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
 
-    def _list_floor_variations(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with usual scales and floors of its energies, and with the floor that the array shows."""
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
@@ -258,21 +246,19 @@ class Settling:
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
         power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
-        known_pairs = [(scale, floor) for scale, floor in itertools.product(scales, floors)
+        pairs = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
         roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
         yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
-                    for (scale, floor), root in itertools.product(known_pairs, roots))  # fmt: skip
+                    for (scale, floor), root in itertools.product(pairs, roots))  # fmt: skip
         is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
         if is_db_80:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
         if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif (
-            not known_pairs and not is_db_80 and abs(log_floor) < 300
-        ):  # The limit keeps exp() and its reciprocal finite.
+        elif not pairs and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
@@ -302,7 +288,7 @@ class Settling:
         is_shown = floor > floored_energies.min() + THRESHOLDS.floor_error
         return (floor if is_shown else math.nan), float(energies.max())
 
-    def _list_cepstra_variations(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _vary_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
@@ -316,10 +302,7 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Find the lifter, 2 to 99, with which the cepstra have the standard deviations of the array's columns.
-
-        Return it as a list of one number, or return an empty list if no lifter fits.
-        """
+        """Return [lifter] for the lifter, 2 to 99, that gives cepstra the deviations of the array's columns, or []."""
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
@@ -388,11 +371,8 @@ def fit_map(
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 
-def _list_edge_variations(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield variations of a candidate that mainly change the frames at the edges of the audio.
-
-    The variations are paddings, zeros after the audio, and preemphasis of the whole audio.
-    """
+def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield the candidate with other paddings, zeros after the audio, and preemphasis of the whole audio."""
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:

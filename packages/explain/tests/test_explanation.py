@@ -802,11 +802,11 @@ def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less
 
 def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of a wide spectrogram would use up the budget, and rounding would not be tried after them."""
-    monkeypatch.setattr(Settling, "_list_level_variations", lambda self, candidate: pytest.fail("levels were tried"))
+    monkeypatch.setattr(Settling, "_vary_levels", lambda self, candidate: pytest.fail("levels were tried"))
     candidate = make_candidate("spectrogram", bins="log", remove_dc_offset=False)
     accurate = candidate.change({"precise": True}).compute(SAMPLES.astype(np.float32)).astype(np.float64)
     array = 10 / np.log(10) * accurate
-    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    settled = Settling(make_search(array), 1e-6).settle_candidate(candidate)
     assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
 
 
@@ -816,7 +816,7 @@ def test_zeros_after_the_audio_are_tried_before_rounding() -> None:
     candidate = make_candidate("fbank", **stft)
     accurate = candidate.change({"precise": True, "source": append_zeros(candidate.source)})
     array = accurate.compute(accurate.source.samples).astype(np.float64)[: len(SAMPLES) // 160 + 2] / np.log(10)
-    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    settled = Settling(make_search(array), 1e-6).settle_candidate(candidate)
     assert settled is not None and len(settled.target) == len(array), settled
 
 
@@ -844,9 +844,9 @@ def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.
     monkeypatch.setattr(Settling, "_find_floor", lambda self, candidate: (np.log(1e-5), 10.0))
     settling = Settling(make_search(np.random.default_rng(0).normal(size=(118, 80))), 1e-3)
     magnitudes = make_candidate("fbank", num_mel_bins=80, use_power=False)
-    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._list_floor_variations(magnitudes)}
+    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._vary_floors(magnitudes)}
     powers = make_candidate("fbank", num_mel_bins=80)
-    assert {each.root for each in settling._list_floor_variations(powers)} == {0.0}
+    assert {each.root for each in settling._vary_floors(powers)} == {0.0}
 
 
 def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(

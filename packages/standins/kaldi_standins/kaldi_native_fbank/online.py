@@ -171,7 +171,7 @@ class OnlineFeature(FrameStore):
         self._finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
-        """Compute and store the waiting frames, and with ``final`` the last frames of the audio, or raise StreamError."""
+        """Compute and store the waiting frames, with ``final`` the last frames of the audio, or raise StreamError."""
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
