@@ -224,9 +224,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, deviation = 1.0, 1.0, wanted_deviation
-    for _ in budget.limit(
-        range(5)
-    ):  # Each iteration brings the size of the noise closer to the size of the difference.
+    for _ in budget.limit(range(5)):  # Each iteration adapts the size of the noise to the difference.
         size *= ratio
         deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
         ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))

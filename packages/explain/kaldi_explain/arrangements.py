@@ -217,7 +217,7 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Join ``stack`` frames in each row (stack * columns,), without padding. A row begins every ``stride`` frames."""
+    """Join ``stack`` frames in each row (stack * columns,), unpadded. Rows begin every ``stride`` frames of features."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
@@ -242,7 +242,7 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append torchaudio's deltas to features (frames, columns). The second order is computed from the padded first."""
+    """Append torchaudio's deltas to features (frames, columns). Second-order deltas are deltas of padded deltas."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -393,7 +393,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Return the rounding of an array (frames, columns), or none for under 9 frames or for numbers above 60,000."""
+    """Detect an array's rounding. With fewer than 9 frames, or numbers above 60,000, it counts as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
@@ -415,7 +415,7 @@ def _make_storage(values: Doubles, words: str, step: float) -> Storage:
 
 
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers of both signs. Find out whether they were rounded to nearest or toward zero.
+    """Return the storage of integers ``target`` of both signs, which were rounded to nearest or toward zero.
 
     ``words`` and ``step`` describe rounding to the nearest integer. Most languages convert to integers by rounding
     toward zero, which turns all numbers between -1 and 1 into zero.

@@ -53,7 +53,7 @@ class Sheet:
 
 
 def find_floored_cells(values: Doubles) -> Mask:
-    """Return the mask of cells at a floor: smallest values of a column or of the array (frames, columns).
+    """Return the mask (frames, columns) of cells at a floor: the smallest values of a column, or of the whole array.
 
     At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
     """

@@ -256,13 +256,13 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
 
 def _find_nonfinite_values(difference: WrongResult) -> Cause | None:
     """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
-    for name, is_odd in (("NaN", np.isnan), ("infinity", np.isinf)):
+    for name, is_special in (("NaN", np.isnan), ("infinity", np.isinf)):
         if (
             difference.result.dtype.kind == "f"
-            and is_odd(difference.result).any()
-            and not is_odd(difference.expected).any()
+            and is_special(difference.result).any()
+            and not is_special(difference.expected).any()
         ):
-            mask = is_odd(difference.result)
+            mask = is_special(difference.result)
             return Cause(f"{name} in {'all' if mask.all() else 'some'} values")
     return None
 
@@ -314,10 +314,7 @@ def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause
 
 
 def _search_cause(difference: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds for a wrong result.
-
-    Return None if it does not explain the result, or if the result has too few frames for steps after the features.
-    """
+    """Return the cause that :func:`kaldi_explain.explain` finds, or None for no cause or too few frames."""
     result, requested, source = difference.result, difference.requested_model, difference.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = difference.align(difference.expected)

@@ -219,7 +219,7 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
 
 
 def find_error(text: str) -> str:
-    """Return the line of ``text``, a program's standard error, that names its error. It may not be the last line.
+    """Return the line of ``text``, a program's standard error, that names its error. It need not be the last line.
 
     A line that ends with a colon is joined to the next line. At most MAX_QUOTED characters are returned.
     """

@@ -79,11 +79,9 @@ def find_deviations(comparison: Comparison) -> Deviations:
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
     # Columns that are wrong nearly everywhere must not make all rows wrong.
-    bad_columns = wrong.mean(0) > 1 - THRESHOLDS.few_places
-    rows = wrong[:, ~bad_columns].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~bad_columns].sum(1), 1)
-    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or bad_columns.sum() > (1 - THRESHOLDS.few_places) * len(
-        bad_columns
-    ):
+    is_bad = wrong.mean(0) > 1 - THRESHOLDS.few_places
+    rows = wrong[:, ~is_bad].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~is_bad].sum(1), 1)
+    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or is_bad.sum() > (1 - THRESHOLDS.few_places) * len(is_bad):
         return Deviations([], ["most frames"], compared)
     columns = wrong[~rows].sum(0) > THRESHOLDS.few_places * np.maximum(compared[~rows].sum(0), 1)
     wrong[rows], wrong[:, columns] = False, False
@@ -145,7 +143,7 @@ def _name_constant(comparison: Comparison, difference: Doubles) -> str:
 
 
 def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of frames (n, columns) that equal ``others``, except for differences in 10% of columns."""
+    """Return the mask (n,) of frames (n, columns) that equal ``others``. In 10% of columns, they may differ more."""
     difference = np.abs(frames - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
     return np.asarray((difference.max(-1) <= comparison.limit) & is_near)
@@ -231,10 +229,7 @@ def _describe_copies(copies: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tuple[list[str], Places]:
-    """Return reasons for wrong columns, and the indices of the columns without a reason.
-
-    ``columns`` are the indices of the wrong columns. The mask ``rows`` (frames,) selects the compared frames.
-    """
+    """Return reasons for wrong ``columns``, and the columns without a reason. The mask ``rows`` selects frames."""
     columns_of: dict[str, list[int]] = {}  # Maps reasons to columns.
     values, features = comparison.values[rows], comparison.aligned_features[rows]
     for column in columns.tolist():

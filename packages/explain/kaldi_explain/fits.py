@@ -95,8 +95,8 @@ def measure_distance(features: Doubles, target: Doubles) -> float:
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
     """Return the smallest and largest value of an array if it may have been clipped to them.
 
-    An extreme value that occurs fewer than three times is not a limit, and is replaced with an infinite value. In a
-    rounded array, the smallest or largest number of an integer type is a limit even if it occurs once.
+    An extreme value that occurs fewer than three times is not a limit, and is replaced with an infinite value. If
+    ``is_rounded`` is True, the smallest or largest number of an integer type is a limit even if it occurs once.
     """
     low, high = float(target.min()), float(target.max())
 
@@ -127,8 +127,8 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
 
 
 def find_simplest_map(
-    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
-    before: Sequence[Map] = (), step: float = 0.0,
+    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
+    references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
     """Return the simplest map from features to an array whose residual is below the tolerance.
 
@@ -141,14 +141,14 @@ def find_simplest_map(
         features, target: arrays (frames, columns).
         tolerance: largest residual of an explanation.
         cells: the cells that are compared. None for all.
-        others: features of more or fewer frames, whose means and deviations may have been used.
-        before: normalizations of the features before they were arranged.
+        references: features of more or fewer frames, whose means and deviations may have been used.
+        earlier_maps: normalizations of the features before they were arranged.
         step: largest error of the stored numbers.
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
     limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
-    for name, mapped, words in _list_maps(features, target, cells, others, before, limits):
+    for name, mapped, words in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
         fit = Fit(
@@ -167,7 +167,7 @@ def find_simplest_map(
 
 
 def _list_maps(
-    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
+    features: Doubles, target: Doubles, cells: Cells, references: Sequence[Doubles], earlier_maps: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
     """Yield the maps from features to a target array that may explain it, the simplest first.
@@ -176,7 +176,10 @@ def _list_maps(
     to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
     """
     yield "", features, 0
-    normalized = [*(map_ for sample in (features, *others) for map_ in list_normalizations(features, sample)), *before]
+    normalized = [
+        *(map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)),
+        *earlier_maps,
+    ]
     yield from normalized
     cell_features, cell_targets = features[cells], target[cells]
     inside = (cell_targets > limits[0]) & (cell_targets < limits[1])

@@ -359,7 +359,7 @@ def fit_map(
     if count < 2 or compared.sum() < 2:
         return None
     last = int(np.flatnonzero(compared)[-1]) + 1
-    others = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
+    references = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
@@ -367,7 +367,7 @@ def fit_map(
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
             earlier_maps.append((f"before that: {name}", mapped, words))
-    fit = fits.find_simplest_map(common_features, target, tolerance, cells, others, earlier_maps, sheet.step)
+    fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 

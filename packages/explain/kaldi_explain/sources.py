@@ -102,7 +102,7 @@ class AudioSource:
 
 
 def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
-    """Return audio (T,) or (channels, T) as a recording (channels, T).
+    """Return audio (T,) or (channels, T) at ``rate`` Hz as a recording (channels, T).
 
     Raises:
         AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32

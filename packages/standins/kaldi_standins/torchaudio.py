@@ -129,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` with the module of ``feature``. Add a missing attribute."""
+    """Return the name of the attribute of ``_compiled`` with the module for the arguments. Add a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)

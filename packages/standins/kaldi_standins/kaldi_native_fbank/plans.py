@@ -95,7 +95,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    Raise OptionError if Kaldi refuses a value.
+    ``vtln_warp`` is the VTLN factor. Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)
