@@ -217,7 +217,7 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Join ``stack`` frames in each row (stack * columns,), unpadded. Rows begin every ``stride`` frames of features."""
+    """Join ``stack`` frames in each row (stack * columns,), without padding. A row begins every ``stride`` frames."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])

@@ -177,8 +177,7 @@ def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
 
     For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
     search, and for a limited number of results also :func:`kaldi_explain.explain`. Results without a cause are grouped
-    by options, and each group is returned as a cause that is called "not explained". A result whose comparison raises
-    an error is one of them.
+    by options, and each group is returned as a cause that is called "not explained".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []

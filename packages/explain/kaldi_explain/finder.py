@@ -178,8 +178,7 @@ class Finder:
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start`` is True, the attempt is settled only if its features equal the array, because later stages may
-        improve it.
+        If ``is_start``, only an attempt whose features equal the array is settled. Later stages may improve others.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]

@@ -176,11 +176,11 @@ def _list_maps(
     to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
     """
     yield "", features, 0
-    normalized = [
+    maps = [
         *(map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)),
         *earlier_maps,
     ]
-    yield from normalized
+    yield from maps
     cell_features, cell_targets = features[cells], target[cells]
     inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
@@ -195,7 +195,7 @@ def _list_maps(
         if fixed_offset is not None:
             yield f"{name}, of samples in -1 to 1", slope * (features - LOG_OF_SCALE) + fixed_offset, NUMBER_WORDS
     logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
-    centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
+    centered = [(name, mapped) for name, mapped, _ in maps if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
     slope, offset = fit_line(cell_features[inside], cell_targets[inside])
@@ -220,7 +220,7 @@ def _list_maps(
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield features (frames, columns) normalized by means and deviations, of each column and of all columns.
+    """Yield maps that normalize features (frames, columns) by means and deviations, of each column or of all columns.
 
     ``sample``, from which the means and deviations are taken, is the features, or more or fewer of their frames.
     """
@@ -243,14 +243,14 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     ``slope`` is the factor from natural logarithms to the numbers of the array.
     """
     sign = "plus" if offset > 0 else "minus"
-    for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
-        if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:
-            return f"{sign} {share * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
-    natural = offset / abs(slope)
-    points = next((2**n for n in range(7, 13) if abs(abs(natural) - n * math.log(2)) < 1e-3), 0)
+    for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
+        if abs(abs(offset) - factor * LOG_OF_SCALE) < 1e-2 * factor:
+            return f"{sign} {factor * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
+    natural_offset = offset / abs(slope)
+    points = next((2**n for n in range(7, 13) if abs(abs(natural_offset) - n * math.log(2)) < 1e-3), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
-    if not meaning and 1e-3 < abs(natural) < 50:  # Larger offsets cannot come from the scale of samples.
-        meaning = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
+    if not meaning and 1e-3 < abs(natural_offset) < 50:  # Larger offsets cannot come from the scale of samples.
+        meaning = f"(of log energies: samples times {math.exp(natural_offset / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
 

@@ -273,6 +273,7 @@ class FeatureModel:
         spectrum = np.sqrt(power + self.root) if is_magnitude else power
         floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
+            # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
             floor = self.floor / self.fft_points or SMALLEST_ENERGY
         log_energy = np.log(np.maximum(energies, floor))
         if self.kind == "spectrogram":

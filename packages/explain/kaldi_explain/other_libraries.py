@@ -143,8 +143,8 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
     half_size = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
-    before = half_size - (points - size) // 2
-    return before, 2 * half_size - points + size - before
+    start_count = half_size - (points - size) // 2
+    return start_count, 2 * half_size - points + size - start_count
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
@@ -154,17 +154,19 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
-    before, after = count_padding(padding, size, points, shift)
-    if not before and not after:
+    start_count, end_count = count_padding(padding, size, points, shift)
+    if not start_count and not end_count:
         return audio
     if padding == "inside":
-        return audio[-before : len(audio) + after]
+        return audio[-start_count : len(audio) + end_count]
     mode = padding.partition("-")[0]
-    if min(before, after) < 0:
+    if min(start_count, end_count) < 0:
         raise OptionError(f"a shift of {shift} samples is longer than a frame of {size}: use a shorter shift")
-    if mode == "reflect" and len(audio) <= max(before, after):
-        raise OptionError(f"padding={padding!r} needs more than {max(before, after)} samples: use longer audio")
-    return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
+    if mode == "reflect" and len(audio) <= max(start_count, end_count):
+        raise OptionError(
+            f"padding={padding!r} needs more than {max(start_count, end_count)} samples: use longer audio"
+        )
+    return np.pad(audio, (start_count, end_count), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
 # The following functions resample audio.

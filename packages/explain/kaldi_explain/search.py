@@ -98,8 +98,7 @@ class Search:
     def get_cost(self, candidate: Candidate) -> float:
         """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        Columns may have any offset and scale. If the search has used its budget, a new candidate is not computed, and
-        costs as much as an incomparable one.
+        Columns may have any offset and scale. Without budget, a new candidate costs as much as an incomparable one.
         """
         charge(15)
         key = candidate.key
@@ -521,7 +520,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the largest share of the cost that ``changes`` may leave. An unchanged offset does not count."""
+    """Return the largest share of the cost that may remain after ``changes``. An unchanged offset does not count."""
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
 
@@ -562,11 +561,10 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Raise features to the floor of an array in the columns in which the mask ``floored`` selects cells.
+    """Raise features (rows, columns) to an array's floor in the columns in which the mask ``floored`` selects cells.
 
     The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
-    cells that the mask ``inside`` selects, converts the floor to the scale of the features. All arrays have the shape
-    (rows, columns).
+    cells that the mask ``inside`` selects, converts the floor to the scale of the features.
     """
     count = np.maximum(inside.sum(0), 1)
     features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))

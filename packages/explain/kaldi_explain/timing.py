@@ -160,6 +160,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
+        # Powers and magnitudes have a much larger range than their logarithms.
         values = np.log(target + 1e-6 * target.max())
     # Clip to the range of 90% of the values, because silence would otherwise dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
@@ -216,15 +217,15 @@ def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     ``first`` are series (n, T), which are zero outside of the mask ``rows`` (T,) of the compared times. ``second`` are
     longer series (m, U), which are uncorrelated with one another.
     """
-    count, total = first.shape[1], second.shape[1]
-    size, inside, num_rows = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
+    length, total_length = first.shape[1], second.shape[1]
+    size, inside, row_count = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1), rows.sum()
     spectra, squared_spectra = (np.fft.rfft(series, size) for series in (second, second**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / num_rows, 0.1 * num_rows)
+    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / row_count, 0.1 * row_count)
     centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
     explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
