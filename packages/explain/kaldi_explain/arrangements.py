@@ -287,6 +287,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
         """Return the arrangement with the best window in frames: try usual lengths, then lengths beside the best."""
 
         def measure_cost(window: int) -> float:
+            """Return the distance between the array and the sample with a window of ``window`` frames."""
             charge(100 + 0.1 * sample.size)
             return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
 

@@ -66,7 +66,7 @@ class Pattern:
         count = len(self.rows)
 
         def measure_excess(shift: float) -> float:
-            """Return the difference between the numbers of rows of the whole audio and of the array."""
+            """Return how many rows the whole audio has more or fewer than the array, for a frame shift in samples."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = list_usual_shifts(source.rate)
