@@ -196,8 +196,8 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
     is_exact = np.array(costs) < THRESHOLDS.same
     if 0.25 * len(is_exact) <= is_exact.sum() < len(is_exact):
         wrong_columns = settled.cells[1].ravel()[~is_exact]
-        narrow = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
-        refitted = settling.fit_map(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
+        narrow_sheet = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
+        refitted = settling.fit_map(settled.candidate, narrow_sheet, tolerance, arrangement=settled.arrangement)
         if refitted is not None and refitted.fit.residual <= tolerance:
             return refitted
     return settled

@@ -190,7 +190,7 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of frames joined without overlap.
 
-    Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
+    In an array of joined frames, a column correlates most with the same column of the next joined frame.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.

@@ -97,7 +97,7 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
 def _count_padding(target: Doubles, frame_count: int) -> int:
     """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
 
-    Return 0 for a single such row, and if the array has at most four rows more than the features, which have
+    Return 0 for a single row of padding, and for an array that has at most four rows more than the features, which have
     ``frame_count`` frames.
     """
     padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]

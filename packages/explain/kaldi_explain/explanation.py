@@ -282,8 +282,8 @@ def _explain_by_search(
 ) -> Explanation:  # fmt: skip
     """Search for the features that give an array. Return their explanation, or why none was found.
 
-    The arguments ``target``, ``repairs``, ``recording`` and ``tolerance`` are the same as for
-    :func:`_explain_by_audio`. ``channels`` are the channels of the recording, and their mean.
+    ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
+    recording (channels, T), and their mean.
     """
     storage = arrangements.find_storage(target)
 

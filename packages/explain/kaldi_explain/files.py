@@ -54,7 +54,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Return the features (frames, dim) of a NumPy file, a text file, or an entry of an archive or script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays and none has the name features,
+        FeatureError: a text file cannot be read, a ``.npz`` file contains several arrays and none has the name features,
             a table is named without an entry, or has no such entry.
         ArkError: any other file cannot be read.
     """
@@ -98,7 +98,7 @@ def _load_features_array(name: str) -> Any:
 def _read_text_file(name: str) -> Any:
     """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
 
-    Raise :class:`FeatureError` if the file cannot be read, or holds anything but numbers.
+    Raise :class:`FeatureError` if the file cannot be read, or contains anything but numbers.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)

@@ -262,10 +262,10 @@ class Finder:
 
     def _search_anywhere(self) -> Iterator[Attempt]:
         """Yield attempts with reversed columns or parts of the audio if energies of the audio fit, but no feature."""
-        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
+        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
-            (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
+            (THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
         for min_score, searches, certain in trials:
             if self._best_timing_score > min_score and self._get_lowest_cost() >= THRESHOLDS.unlike:
@@ -303,8 +303,8 @@ class Finder:
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield attempts in which some columns at an end belong to another feature, such as pitch."""
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
-        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        for sheet in plain if lowest > THRESHOLDS.close else ():
+        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        for sheet in plain_sheets if lowest > THRESHOLDS.close else ():
             column_count = sheet.values.shape[1]
             parts = [slice(0, column_count - count) for count in PASTED]
             parts += [slice(count, column_count) for count in PASTED[:2]]
@@ -349,16 +349,16 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Yield attempts in which the array holds only the deltas of features."""
+        """Yield attempts in which the array contains only the deltas of features."""
         # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
         # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
-        plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
-        plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
+        plain_sheets = [sheet for sheet in plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
         begun = list[Attempt]()
         for order in (1, 2):
-            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain]
+            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain_sheets]
             begun = sorted([*begun, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from begun[:1]
         for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
@@ -404,10 +404,10 @@ class Finder:
         if search is None or plain is None or cost >= THRESHOLDS.better * lowest:
             return
         level = _refine_level(search, plain, level, math.log(1.7), 11)
-        limited = limit_source(plain.source, level)
+        clipped = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
-        restarted = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [limited])[:1]]
-        best = search.find_best_candidate((plain.change({"source": limited}), *restarted))
+        restarts = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [clipped])[:1]]
+        best = search.find_best_candidate((plain.change({"source": clipped}), *restarts))
         best = Attempt(search, best).improve().candidate.remove_noise()
         level = _refine_level(search, best.change({"source": plain.source}), level, 0.05, 20)
         yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
@@ -470,9 +470,9 @@ def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSour
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield the candidate of an attempt with a usual framing that has the same first sample.
+    """Yield the candidate of an attempt with a usual framing and the same first sample.
 
-    If no usual framing has it, yield candidates for the part of the audio that begins with it.
+    If no usual framing begins with this sample, yield candidates for the part of the audio that begins with it.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:

@@ -48,8 +48,7 @@ class Fit:
         name: name of the map. "" if the arrays are equal.
         residual: absolute difference after the map, see :func:`measure_residual`.
         mapped: the first array, mapped.
-        word_count: number of words that the map counts for. It is 0 without a map, and largest with numbers for each
-            column.
+        word_count: number of words that the map counts for: 0 without a map, the most with numbers for each column.
     """
 
     name: str

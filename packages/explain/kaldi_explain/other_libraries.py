@@ -39,7 +39,7 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
     """Convert frequencies in Hz, of any shape, to Slaney's mel scale, or to ``ln(1 + f / corner)``.
 
-    With a ``corner`` of 700 Hz, the second scale is Kaldi's up to a factor.
+    With a ``corner`` of 700 Hz, the second scale is proportional to Kaldi's.
     """
     return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 

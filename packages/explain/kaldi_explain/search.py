@@ -195,7 +195,7 @@ class Search:
         return self._padded[key]
 
     def release_source(self, source: AudioSource) -> None:
-        """Release the samples and spectra that are kept for the audio ``source``, which is not searched again."""
+        """Remove the samples and spectra of the audio ``source`` from the caches. It is not searched again."""
         source.__dict__.pop("samples", None)
         self._padded = {key: audio for key, audio in self._padded.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}

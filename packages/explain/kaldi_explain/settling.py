@@ -190,7 +190,7 @@ class Settling:
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
 
-        For resampled audio, leave out rows and columns quieter than its last bit instead, because resamplers differ.
+        For resampled audio, leave out rows and columns below one-bit noise instead, where resamplers differ.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
@@ -317,9 +317,9 @@ class Settling:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return the features (frames, dim) of a candidate for the whole audio, or for at least its first frames.
+    """Return the features (frames, dim) of a candidate for the whole audio, or only for the start of the audio.
 
-    ``frame_count`` frames from the candidate's first row on are computed, and a few more. None for the whole audio.
+    The start has at least ``frame_count`` frames from the candidate's first row on. None selects the whole audio.
     """
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
     if frame_count is not None:
@@ -412,21 +412,21 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
     compared[settled.cells[0]], columns[settled.cells[1]] = True, False
-    part = slice(settled.row, settled.row + len(mapped))
+    row_slice = slice(settled.row, settled.row + len(mapped))
     rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
-    rows[part] = wrong[:, ~columns].any(1) & ~compared
+    rows[row_slice] = wrong[:, ~columns].any(1) & ~compared
     if is_resampled:
-        quiet[part] = rows[part] & (sheet.rows[part] | _find_quiet_rows(settled))
+        quiet[row_slice] = rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
         rows &= ~quiet
-    inner = np.flatnonzero(~rows)
-    padding_counts = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
+    inner_rows = np.flatnonzero(~rows)
+    padding_counts = {"start": int(inner_rows[0]), "end": len(rows) - int(inner_rows[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in padding_counts.items() if n]
     is_padding = np.ones(len(rows), bool)
-    is_padding[inner[0] : inner[-1] + 1] = False
+    is_padding[inner_rows[0] : inner_rows[-1] + 1] = False
     first = find_first_column(sheet)
     informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
     quiet_columns = np.logical_and(columns & informative, is_resampled)
-    ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
+    ignored = quiet[row_slice][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
     inside = (mapped > mapped.min()) & (mapped < mapped.max())
     slope, offset = fits.fit_line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
@@ -434,12 +434,12 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     if settled.rounding:  # Rounding explains all differences of the compared cells.
         features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
-        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
+        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
         settled.row, first,
     )  # fmt: skip
     quiet_columns &= wrong[compared].any(0)
-    parts = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
-    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
+    quiet_places = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
+    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in quiet_places if len(places)]
     return Places(padding, silence, find_deviations(comparison))
 
 

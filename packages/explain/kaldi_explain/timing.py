@@ -71,29 +71,29 @@ class Pattern:
 
         shifts = list_usual_shifts(source.rate)
         # With these shifts, the array covers the whole audio, up to three rows and 2048 samples.
-        whole = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
-        whole.sort(key=lambda shift: measure_excess(shift) > 2)
+        whole_shifts = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
+        whole_shifts.sort(key=lambda shift: measure_excess(shift) > 2)
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             # Assume that the first frame has 25 ms, and begins with the audio.
-            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
-        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole]
+            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole_shifts]
+        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
-            near = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
-            timings = [*timings[:2], *near[:2]]
+            near_timings = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
+            timings = [*timings[:2], *near_timings[:2]]
         else:
-            exact = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
+            exact_timings = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
             # The array may cover the whole audio even if the correlation is low, so keep these timings.
-            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
-            estimated = round(source.length / count / stride)
-            if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-                timings.append(self._find_best_timings(source, estimated * stride, is_whole=True)[0])
-            possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
-            timings += [best for shift in possible for best in self._find_best_timings(source, shift, is_whole=False)]
+            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact_timings]
+            estimated_shift = round(source.length / count / stride)
+            if not whole_shifts and 0.002 * source.rate < estimated_shift < 0.1 * source.rate:
+                timings.append(self._find_best_timings(source, estimated_shift * stride, is_whole=True)[0])
+            row_shifts = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
+            timings += [best for shift in row_shifts for best in self._find_best_timings(source, shift, is_whole=False)]
             timings.sort(key=lambda timing: -timing.score)
             limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
-            likely = [timing for timing in timings if timing.score > limit][:9]
-            timings = [*dict.fromkeys([*exact, *from_beginning, *likely])]
+            likely_timings = [timing for timing in timings if timing.score > limit][:9]
+            timings = [*dict.fromkeys([*exact_timings, *from_beginning, *likely_timings])]
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _find_best_timings(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
