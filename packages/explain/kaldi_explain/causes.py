@@ -108,7 +108,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return absolute errors, divided by features above 1. NaN and infinities that features lack are infinite."""
+        """Return absolute errors, divided by features above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -377,10 +377,10 @@ def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: d
     """Return the changes that are needed to explain a result, alone or with a simple step after the features."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
-        fewer = {other: value for other, value in changes.items() if other != name}
-        model = requested.change(fewer)
+        fewer_changes = {other: value for other, value in changes.items() if other != name}
+        model = requested.change(fewer_changes)
         if difference.is_explained_by(model) or (not is_plain and difference.describe_steps_after(model) is not None):
-            changes = fewer
+            changes = fewer_changes
     return changes
 
 

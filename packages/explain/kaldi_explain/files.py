@@ -54,7 +54,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Return the features (frames, dim) of a NumPy file, a text file, or an entry of an archive or script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file contains several arrays and none has the name features,
+        FeatureError: a text file cannot be read, a ``.npz`` file has several arrays and none is named features,
             a table is named without an entry, or has no such entry.
         ArkError: any other file cannot be read.
     """
