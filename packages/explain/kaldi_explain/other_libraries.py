@@ -233,8 +233,8 @@ def _resample_by_kaiser_window(
     times = np.arange(-half_length, half_length + 1) / fine_rate
     impulse = np.sinc(cutoff * lower * times)
     impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / zeros) ** 2, 0, 1)))
-    grid = 1 << 18
-    centered = np.zeros(grid)
+    fft_size = 1 << 18
+    centered = np.zeros(fft_size)
     centered[np.round(times * fine_rate).astype(int)] = impulse / impulse.sum()
     response = np.fft.rfft(centered).real
     period = rate // divisor
@@ -243,7 +243,7 @@ def _resample_by_kaiser_window(
     new_points = points // period * (new_rate // divisor)
     top_bin = int(min(1.5 * higher, fine_rate / 2) * points / rate)
     bins = np.arange(-top_bin, top_bin)
-    gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
+    gains = np.interp(np.abs(bins) * (rate / points), np.arange(fft_size // 2 + 1) * (fine_rate / fft_size), response)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
     images, new_bins = spectrum[bins % points] * gains, bins % new_points
     folded = np.bincount(new_bins, images.real, new_points) + 1j * np.bincount(new_bins, images.imag, new_points)

@@ -66,9 +66,10 @@ class Search:
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.feature_columns)
         # The compared cells (rows, columns), and masks of cells at a floor and at the largest value.
         self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (values, floored, clipped))
+        # Caches of costs, spectra with energies, and padded audio.
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
-        self._padded: dict[tuple[Any, ...], Floats] = {}
+        self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
         """Return the indices of the rows that are compared: blocks over the whole array, and the loudest rows."""
@@ -188,16 +189,16 @@ class Search:
     def _pad_audio(self, candidate: Candidate) -> Floats:
         """Return the audio (T,) after the model's preparation, padded by reflection at both ends."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
-        if key not in self._padded:
+        if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
             mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
-            self._padded[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
-        return self._padded[key]
+            self._padded_audio[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
+        return self._padded_audio[key]
 
     def release_source(self, source: AudioSource) -> None:
         """Remove the samples and spectra of the audio ``source`` from the caches. It is not searched again."""
         source.__dict__.pop("samples", None)
-        self._padded = {key: audio for key, audio in self._padded.items() if key[0] is not source}
+        self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
 
     def find_best_candidate(self, candidates: Iterable[Candidate]) -> Candidate:
@@ -289,7 +290,7 @@ class Search:
     # The following methods improve a candidate.
 
     def improve_candidate(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with better options: change them until no change helps or the stage's budget ends.
+        """Change options of a candidate until no change helps or the stage's budget ends, and return the result.
 
         Changes of one option are tried first. When little is unexplained, options that can compensate for each other
         are changed together: the frames, and the filters with the preparation of the samples.
@@ -301,11 +302,11 @@ class Search:
         )
         while not self.budget.is_stage_over() and self.get_cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify_candidate(candidate)
-            improved = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
+            target_cost = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
             for propose, max_cost in proposals:
-                if improved < self.get_cost(candidate) < max_cost:
+                if target_cost < self.get_cost(candidate) < max_cost:
                     candidate = self._apply_proposals(candidate, propose(candidate))
-            if self.get_cost(candidate) > improved:
+            if self.get_cost(candidate) > target_cost:
                 break
         return self._simplify_candidate(candidate)
 
@@ -325,18 +326,18 @@ class Search:
     def _simplify_candidate(self, candidate: Candidate) -> Candidate:
         """Return the candidate with Kaldi's defaults for all options that reduce the cost by at most 2%."""
         names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
-        plain: list[Changes] = [{name: candidate.get_default(name)} for name in names]
+        defaults: list[Changes] = [{name: candidate.get_default(name)} for name in names]
         levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
         same_frames: list[Changes] = []
         # A periodic window equals a Kaldi window that is one sample longer, whose last value is usually 0.
         if candidate.window == "periodic":
-            usual: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
-            same_frames = [changes for changes in usual if candidate.change(changes).size == candidate.size + 1]
+            lengths: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
+            same_frames = [changes for changes in lengths if candidate.change(changes).size == candidate.size + 1]
         # Removing the DC offset of the whole recording changes only edge frames if each frame's offset is also removed.
-        parts: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
+        single_steps: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
         # Options are tried twice, because an option may only return to its default after another option has.
-        for changes in [*same_shape, *same_frames, *plain, *plain, *parts, levels]:
+        for changes in [*same_shape, *same_frames, *defaults, *defaults, *single_steps, levels]:
             other = candidate.change(changes)
             limit = max(1.02 * self.get_cost(candidate), THRESHOLDS.explained)
             if other.key != candidate.key and self.get_cost(other) <= limit:

@@ -116,9 +116,8 @@ class OnlineFeature(FrameStore):
     def _prepare_computation(self, opts: Any) -> None:
         """Set up the computation for ``opts``, which are of the type ``options_type``."""
         self._plan: Plan = make_plan(opts)
-        self._computes_at_once = (
-            self._plan.options.dither != 0
-        )  # Never defer, because noise is drawn in order of chunks.
+        # Noise is drawn in the order of the chunks, so the computation of dithered frames is never deferred.
+        self._computes_at_once = self._plan.options.dither != 0
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
         self._shift = opts.frame_opts.frame_shift_ms
