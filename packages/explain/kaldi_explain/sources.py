@@ -64,7 +64,7 @@ class AudioSource:
 
     @functools.cached_property
     def sources_at_other_rates(self) -> list[AudioSource]:
-        """This audio at the most common other sampling rates. An FFT resamples it, as all resamplers do approximately."""
+        """This audio at the most common other sampling rates. The FFT resampler approximates all resamplers."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
 
     @property
