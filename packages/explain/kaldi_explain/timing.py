@@ -74,7 +74,7 @@ class Pattern:
         whole_shifts = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
         whole_shifts.sort(key=lambda shift: measure_excess(shift) > 2)
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
-            # Assume that the first frame has 25 ms, and begins with the audio.
+            # Assume that the first frame is 25 ms long, and begins with the audio.
             return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole_shifts]
         timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
@@ -211,22 +211,22 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
     return np.asarray((bands - bands.mean(0)) @ (directions / np.sqrt(values)))
 
 
-def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
-    """Return the share of the variance of ``first`` that ``second`` explains at each lag: (U - T + 1,), from 0 to 1.
+def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
+    """Return the share, from 0 to 1, of the variance of components that bands explain at each lag: (U - T + 1,).
 
-    ``first`` are series (n, T), which are zero outside of the mask ``rows`` (T,) of the compared times. ``second`` are
-    longer series (m, U), which are uncorrelated with one another.
+    ``components`` (n, T) are zero outside of the mask ``rows`` (T,) of the compared times. ``bands`` (m, U) are longer
+    series, which are uncorrelated with one another.
     """
-    length, total_length = first.shape[1], second.shape[1]
+    length, total_length = components.shape[1], bands.shape[1]
     size, inside, row_count = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1), rows.sum()
-    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (second, second**2))
+    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
     power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / row_count, 0.1 * row_count)
-    centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
+    centered = np.where(rows, components - components[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
     explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))
