@@ -49,11 +49,11 @@ class Answer:
     guessed: list[str] = field(default_factory=list)
 
 
-def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer for a search's best attempt: describe noise, pitch, unexplained places, and guessed options.
+def complete_answer(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
+    """Return the answer for a search's best attempt, which describes noise, pitch, unexplained places and guesses.
 
-    ``settled`` is the attempt with all options settled. ``tolerance`` is the largest difference that counts as
-    explained.
+    ``settled`` is the candidate of the attempt with all options and later steps. ``tolerance`` is the largest
+    difference that counts as explained.
     """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
@@ -64,7 +64,7 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
             answer, unexplained=[*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
         )
     elif attempt.cost < THRESHOLDS.unlike:
-        answer = _complete_uncertain(finder, attempt, answer, tolerance, is_whole=not len(other_columns))
+        answer = _complete_uncertain_answer(finder, attempt, answer, tolerance, is_whole=not len(other_columns))
     if answer.is_certain and len(other_columns) and not answer.unexplained:
         pitch = _describe_pitch(settled, sheet, other_columns)
         unexplained = [] if pitch else [arrangements.describe_spans(other_columns, "column")]
@@ -75,14 +75,14 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
     return answer
 
 
-def _complete_uncertain(
+def _complete_uncertain_answer(
     finder: Finder, attempt: Attempt, answer: Answer, tolerance: float, *, is_whole: bool
 ) -> Answer:
     """Return the answer for features that explain only a part of the array.
 
-    If dithering explains the difference, the answer describes the noise. Otherwise, an answer that is near the array is
-    restricted to the columns that are explained exactly. This requires features for all columns (``is_whole``). The
-    answer is certain if all remaining differences have a named place.
+    If dithering explains the difference, the answer describes the noise. Otherwise, if little of the array's variance
+    is unexplained, the answer is restricted to the columns that are explained exactly. This requires that the
+    arrangement describes all columns (``is_whole`` is True). The answer is certain if :func:`_is_certain` accepts it.
     """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # A wrong option may stand for noise, because a floor raises quiet bins as noise does. So also try plain candidates.
@@ -107,7 +107,8 @@ def _complete_uncertain(
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
     """Return True if features give all of an array except for named places, and chance cannot explain the result.
 
-    A few single values may differ. The other values are within the tolerance, or a named rounding explains them.
+    A tenth of the compared values may differ by more than 30 times the tolerance. The residual of the other values is
+    within the tolerance, or a named rounding explains it.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     limit = np.inf if settled.rounding else settled.step + THRESHOLDS.outlier * tolerance
@@ -123,20 +124,22 @@ def _is_surprising(settled: Settled, is_right: Mask) -> bool:
 
     There must be many more right values than fitted numbers, and the features must explain most of their variance.
     """
+    # A map with numbers for each column has a slope and an offset for each. All other maps count as four numbers.
     column_count = int(is_right.any(0).sum())
-    free_count = int(is_right.sum()) - (2 * column_count if settled.fit.words >= fits.COLUMN_WORDS else 4)
+    free_count = int(is_right.sum()) - (2 * column_count if settled.fit.word_count >= fits.COLUMN_WORDS else 4)
     return free_count >= THRESHOLDS.free_cells and settled.measure_unexplained(is_right) < THRESHOLDS.partial
 
 
 def _find_covered_columns(sheet: Sheet) -> Mask:
     """Return the mask (columns,) of columns that the sheet's arrangement describes, or that are constant."""
     covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
+    # An arrangement with a name, such as stacked frames, gives all columns.
     covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
     return covered
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe the numbers of rows at both ends of the array that depend on the audio, but are not explained."""
+    """Describe how many rows at each end of the array depend on the audio, but are not explained."""
     rows_after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(rows_after[-1]) + 1 if len(rows_after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)
@@ -159,9 +162,10 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -> str:
-    """Describe ``columns``, the indices of columns, if a pitch program of Kaldi gives them. Otherwise, return "".
+    """Name the pitch program of Kaldi that computes the columns with the indices ``columns``. Return "" for no program.
 
-    The pitch features have the frame length and shift of the other features, and are cut to their length.
+    The pitch features are computed with the frame length, frame shift and ``snip_edges`` of the other features, and are
+    cut to the same frames.
     """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
@@ -175,8 +179,8 @@ def _describe_pitch(settled: Settled, sheet: Sheet, columns: npt.NDArray[Any]) -
     programs = (processed, "compute-and-process-kaldi-pitch-feats"), (track, "compute-kaldi-pitch-feats")
     for pitch, program in programs:
         common_pitch = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
-        error = THRESHOLDS.recognized * values.std(0)
-        if common_pitch.shape == values.shape and (np.abs(common_pitch - values).max(0) < error).all():
+        max_errors = THRESHOLDS.recognized * values.std(0)
+        if common_pitch.shape == values.shape and (np.abs(common_pitch - values).max(0) < max_errors).all():
             return f"{arrangements.describe_spans(columns, 'column')}: pitch of {program}"
     return ""
 
@@ -192,8 +196,8 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
     is_exact = np.array(costs) < THRESHOLDS.same
     if 0.25 * len(is_exact) <= is_exact.sum() < len(is_exact):
         wrong_columns = settled.cells[1].ravel()[~is_exact]
-        narrow = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
-        refitted = settling.fit_map(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
+        narrow_sheet = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), wrong_columns))
+        refitted = settling.fit_map(settled.candidate, narrow_sheet, tolerance, arrangement=settled.arrangement)
         if refitted is not None and refitted.fit.residual <= tolerance:
             return refitted
     return settled
@@ -220,7 +224,7 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     wanted_deviation = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, deviation = 1.0, 1.0, wanted_deviation
-    for _ in budget.limit(range(5)):  # Each iteration brings the noise closer to the difference.
+    for _ in budget.limit(range(5)):  # Each iteration adapts the size of the noise to the difference.
         size *= ratio
         deviation = slope * _measure_deviation(compute_noisy_features(size) - plain)
         ratio = float(np.median(wanted_deviation) / max(np.median(deviation), 1e-30))
@@ -242,10 +246,10 @@ def _measure_deviation(difference: Doubles) -> Doubles:
 def _split_settings(attempt: Attempt, settled: Candidate, budget: Budget) -> tuple[list[str], list[str]]:
     """Return descriptions of the options of ``settled`` that are certain, and of the options that are guesses.
 
-    An option is certain if every other value that the search tries increases the cost by half or more. At a higher cost
-    than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option is then certain only if the
-    features of other values cannot be compared with the array, such as a number of mel bins. Options that settling has
-    changed are guesses, and so are options for which no time is left.
+    An option is certain if every other value that the search tries increases the cost by at least half. At a higher
+    cost than ``THRESHOLDS.near``, several wrong options may imitate the right ones. An option, such as the number of
+    mel bins, is then certain only if features with its other values cannot be compared with the array. Options that
+    settling has changed are guesses, and so are options for which no time is left.
     """
     candidate, settings, guessed = attempt.candidate, settled.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost if attempt.cost <= THRESHOLDS.near else THRESHOLDS.incomparable

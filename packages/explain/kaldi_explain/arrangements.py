@@ -92,6 +92,7 @@ def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
 
 def find_reason_against_features(target: Doubles) -> str:
     """Return the reason why an array (frames, columns) cannot be features, or "" if there is no reason."""
+    # At most 2,000 rows show the distinct values of a long array.
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
@@ -106,7 +107,8 @@ def find_reason_against_features(target: Doubles) -> str:
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return the orientations that an array may have: pairs of descriptions of the changes and the changed array.
 
-    The orientations are the array, its transpose and, if the reshaped numbers are smoother, a reshaped array.
+    The orientations are the array (rows, columns), its transpose, and the array that a transposition would have given
+    if somebody reshaped the features instead. The third one is left out unless it is less than half as rough.
     """
     orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
@@ -116,15 +118,15 @@ def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
 
 
 def _measure_roughness(target: Doubles) -> float:
-    """Return the mean absolute difference of neighboring rows, plus that mean for neighboring columns."""
+    """Return the sum of the mean absolute differences between neighboring rows and between neighboring columns."""
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
 def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks (rows,) and (columns,) of the rows and columns of an array that depend on audio.
 
-    A row or column of one value, or a copy of a neighboring row, does not depend on audio: it was masked or padded, or
-    is digital silence.
+    A row or column of equal values, or a copy of a neighboring row, does not depend on audio, because it was masked or
+    padded, or is digital silence.
     """
     is_varying = np.ptp(target, axis=0) > 0
     repeats = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -135,14 +137,14 @@ def find_informative_rows_and_columns(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe ascending indices, such as "frame 7" or "frames 3 to 9, 12". ``name`` is "frame" or "column"."""
+    """Describe ascending indices of a "frame" or "column" (``name``) by at most six runs: "frames 3 to 9, 12"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values that the mask ``wrong`` (frames, columns) selects by their number and the first places.
+    """Describe the values that the mask ``wrong`` (frames, columns) selects: their number and the first four places.
 
     The mask begins at ``first_frame`` and ``first_column`` of the array.
     """
@@ -166,7 +168,7 @@ def list_arrangements(target: Doubles) -> list[Arrangement]:
 def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
     """Yield the first arrangement of overlapping stacked frames (low frame rate, splicing) that fits the array.
 
-    The same arrangement without padding at the ends of the recording follows.
+    Then yield the same arrangement without padding at the ends of the recording.
     """
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -188,7 +190,7 @@ def _list_stacked_arrangements(target: Doubles) -> Iterator[Arrangement]:
 def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of frames joined without overlap.
 
-    Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
+    In an array of joined frames, a column correlates most with the same column of the next joined frame.
     """
     columns = target.shape[1]
     # An array of joined frames has at least two frames of 8 columns. Fewer than 8 rows do not show a correlation.
@@ -199,6 +201,7 @@ def _list_joined_frames(target: Doubles) -> Iterator[Arrangement]:
     centered = centered / np.where(norms > 0, norms, 1)
 
     def correlate(distance: int) -> float:
+        """Return the median correlation of two columns that are ``distance`` columns apart."""
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
     for count in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
@@ -214,14 +217,14 @@ def make_joined_frames(size: int, column_count: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Join ``stack`` frames (frames, columns) in each row (stack * columns,), every ``stride`` frames, unpadded."""
+    """Join ``stack`` frames in each row (stack * columns,), without padding. A row begins every ``stride`` frames."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
 def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the first arrangement of features and Kaldi's deltas that fits the array, then torchaudio's equivalent."""
+    """Yield the first arrangement of features and Kaldi's deltas that fits, then the one with torchaudio's deltas."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
         dim, remainder = divmod(columns, order + 1)
@@ -239,7 +242,7 @@ def _list_delta_arrangements(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Append torchaudio's deltas to features (frames, columns). The second order is computed from padded deltas."""
+    """Append torchaudio's deltas to features (frames, columns). Second-order deltas are deltas of padded deltas."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -247,7 +250,7 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 
 def make_deltas_alone(order: int, window: int) -> Arrangement:
-    """Return the arrangement that keeps only the deltas of one order, from ``window`` frames on each side."""
+    """Return the arrangement that keeps only the deltas of order ``order``, from ``window`` frames on each side."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
@@ -260,19 +263,20 @@ def make_deltas_alone(order: int, window: int) -> Arrangement:
 
 
 def may_be_deltas(target: Doubles) -> bool:
-    """Return True if most columns of an array with more than 20 frames have means near zero, as all deltas do."""
+    """Return True if an array has more than 20 frames, and over 90% of its columns have means near 0, as deltas do."""
     is_small = np.abs(target.mean(0)) < 0.15 * target.std(0)
     return bool(len(target) > 20 and is_small.mean() > 0.9)
 
 
 def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> Iterator[Arrangement]:
-    """Yield sliding-window normalizations, each with the window that fits an array best, and the running mean.
+    """Yield normalizations in sliding windows of the length that fits an array best, and by the running mean.
 
     Kaldi moves a window at an edge of the features. Windows that an edge truncates, as in much public code, come last.
 
     The features (frames, columns) belong to the whole recording. The first row of the array ``target`` (rows, columns)
     is frame ``start`` of the features.
     """
+    # All columns have the same window, so four columns serve to find it.
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
     # The end of the sample truncates the windows of its last frames, but in a long array these windows continue. A long
     # array is therefore compared with the first half of the sample.
@@ -283,6 +287,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
         """Return the arrangement with the best window in frames: try usual lengths, then lengths beside the best."""
 
         def measure_cost(window: int) -> float:
+            """Return the distance between the array and the sample with a window of ``window`` frames."""
             charge(100 + 0.1 * sample.size)
             return measure_distance(*select_common_frames(make(window).apply(sample), goal, start))
 
@@ -316,7 +321,7 @@ def _list_window_lengths(frame_count: int) -> list[int]:
 def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arrangement:
     """Return the arrangement that subtracts means, and with ``norm_vars`` divides by deviations, in a sliding window.
 
-    The window of ``window`` frames is around each frame, or ends at each frame if ``center`` is False.
+    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False.
     """
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
@@ -327,15 +332,15 @@ def _make_sliding_arrangement(window: int, center: bool, norm_vars: bool) -> Arr
 def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
     """Return the arrangement that subtracts the mean in a sliding window, which the edges of the features truncate.
 
-    The arguments are the same as for :func:`_make_sliding_arrangement`.
+    The window of ``window`` frames is centered on each frame, or ends at each frame if ``center`` is False.
     """
     frames_before = window // 2 if center else window - 1
 
     def subtract_window_mean(features: Doubles) -> Doubles:
-        sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
+        cumulative_sums = np.concatenate((np.zeros((1, features.shape[1])), np.cumsum(features, axis=0)))
         starts = np.arange(len(features)) - frames_before
         starts, ends = starts.clip(0), (starts + window).clip(max=len(features))
-        means: Doubles = (sums[ends] - sums[starts]) / (ends - starts)[:, None]
+        means: Doubles = (cumulative_sums[ends] - cumulative_sums[starts]) / (ends - starts)[:, None]
         return features - means
 
     position = "" if center else "which ends at the frame, "
@@ -344,12 +349,12 @@ def _make_truncated_arrangement(window: int, center: bool) -> Arrangement:
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:
-    """Subtract from each frame of features (frames, columns) the mean of all frames up to this frame."""
+    """Subtract from each frame of features (frames, columns) the mean of this frame and all earlier frames."""
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
 def _compress(values: Doubles, method: int) -> Doubles:
-    """Return values as a Kaldi archive compressed with ``method`` restores them."""
+    """Return values (rows, columns) after compression with Kaldi's method number ``method`` and decompression."""
     return np.asarray(compress(values, method), np.float64)
 
 
@@ -389,7 +394,7 @@ class Storage:
 
 
 def find_storage(target: Doubles) -> Storage:
-    """Detect the rounding of an array's numbers. Short arrays and large numbers count as not rounded."""
+    """Detect an array's rounding. With fewer than 9 frames, or numbers above 60,000, it counts as not rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)
@@ -406,12 +411,12 @@ def find_storage(target: Doubles) -> Storage:
 
 
 def _make_storage(values: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of values rounded by up to ``step``, plus a quarter for errors of a fitted line."""
+    """Return the storage of values rounded by up to ``step``. Its step is 25% larger, for errors of a fitted line."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 
 def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
-    """Return the storage of integers of both signs. Find out whether they were rounded to nearest or toward zero.
+    """Return the storage of integers ``target`` of both signs, which were rounded to nearest or toward zero.
 
     ``words`` and ``step`` describe rounding to the nearest integer. Most languages convert to integers by rounding
     toward zero, which turns all numbers between -1 and 1 into zero.

@@ -41,11 +41,12 @@ class Relation:
 
 
 def find_relation(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
-    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the reverse.
+    """Return the simplest relation within ``tolerance`` that gives ``target`` from ``features``, or else the opposite.
 
-    If no relation is within the tolerance, return the one with the lowest cost. Both arrays have the shape (frames,
-    columns). ``repairs`` describe repairs of the arrays, and come first in the answer. Raise FeatureError if no
-    arrangement of one array has as many columns as the other array.
+    The opposite gives ``features`` from ``target``. If no relation is within the tolerance, return the one with the
+    lowest cost, if possible one that gives ``target``. Both arrays have the shape (frames, columns). ``repairs``
+    describe repairs of the arrays, and are the first steps of a relation that gives ``target``. Raise FeatureError if
+    no arrangement of one array has as many columns as the other array.
     """
     relations = []
     for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
@@ -96,7 +97,7 @@ def _list_relations(target: Doubles, features: Doubles, words: list[str], tolera
 def _count_padding(target: Doubles, frame_count: int) -> int:
     """Return the number of rows of padding at the end of an array: equal rows, or rows filled with one value.
 
-    Return 0 for a single such row, and if the array has at most four rows more than the features, which have
+    Return 0 for a single row of padding, and for an array that has at most four rows more than the features, which have
     ``frame_count`` frames.
     """
     padding_masks = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]

@@ -19,28 +19,28 @@ def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes a model's features.
 
     The libraries return an array (dim, frames), except for python_speech_features. In the call, ``y`` and ``waveform``
-    are samples in -1 to 1, and ``samples`` are the recording.
+    are samples in -1 to 1, and ``samples`` are on the scale of the recording.
 
     ``unit`` is the factor that brings the samples to -1 to 1, and ``steps`` describe the steps after the features.
     Return "" if no call is known, for example for a step that no function of the libraries includes.
     """
     if not steps and model.scale == 1:
         return _describe_speech_features_call(model)
-    forms = [step for step in steps if step != "transposed"]
-    if "transposed" not in steps or len(forms) > 1 or not _is_stft(model, unit):
+    other_steps = [step for step in steps if step != "transposed"]
+    if "transposed" not in steps or len(other_steps) > 1 or not _is_stft(model, unit):
         return ""
     is_db_80 = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
-    form = forms[0] if forms else ""
+    step = other_steps[0] if other_steps else ""
     if model.kind == "spectrogram":
-        return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not form else ""
+        return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not step else ""
     if model.kind == "fbank":
-        return _describe_filter_bank_call(model, form, is_db_80)
+        return _describe_filter_bank_call(model, step, is_db_80)
     is_plain = model.dct == "kaldi" and not model.get("use_energy") and not model.get("cepstral_lifter")
-    return _describe_cepstra_call(model) if is_plain and is_db_80 and form == DECIBELS else ""
+    return _describe_cepstra_call(model) if is_plain and is_db_80 and step == DECIBELS else ""
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
-    """Return True for the spectra of librosa and torch. ``unit`` is the factor that brings the samples to -1 to 1."""
+    """Return True if a model computes the STFT of librosa and torch. ``unit`` scales the samples to -1 to 1."""
     is_prepared = model.get("preemphasis_coefficient") or model.get("remove_dc_offset") or model.whole
     is_plain = model.scale == unit and model.warp == 1 and model.corner == 700 and not (model.added or model.root)
     return (
@@ -52,16 +52,16 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
 
 
 def _get_pad_mode(model: FeatureModel) -> str | None:
-    """Return "constant" or "reflect" for centered frames, "" for frames without padding, and None otherwise."""
-    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _is_full(model)):
+    """Return librosa's ``pad_mode`` for centered frames, "" for frames without padding, or None for other frames."""
+    if model.padding == "inside" or (not model.padding and model.get("snip_edges") and _has_full_frames(model)):
         return ""
     mode, _, suffix = model.padding.partition("-")
-    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and _is_full(model)))
+    is_centered = mode in ("constant", "reflect") and (suffix == "window" or (not suffix and _has_full_frames(model)))
     return mode if is_centered else None
 
 
-def _is_full(model: FeatureModel) -> bool:
-    """Return True if a frame has as many samples as the FFT has points."""
+def _has_full_frames(model: FeatureModel) -> bool:
+    """Return True if frames have as many samples as the FFT has points."""
     return model.size == model.fft_points
 
 
@@ -70,9 +70,9 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Map names of frame arguments to values. ``default_mode``, the library's default of ``pad_mode``, is left out."""
+    """Return a library's arguments for frames, in samples. Leave out ``pad_mode`` if it is the ``default_mode``."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
-    if not _is_full(model):
+    if not _has_full_frames(model):
         arguments["win_length"] = model.size
     if mode == "":
         return arguments | {"center": False}
@@ -80,7 +80,7 @@ def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, A
 
 
 def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
-    """Map the arguments ``low`` and ``high`` to edges of filters in Hz, except for 0 and the Nyquist frequency."""
+    """Return the filters' edges in Hz as arguments named ``low`` and ``high``, except 0 and the Nyquist frequency."""
     arguments = {low: model.get("low_freq")} if model.get("low_freq") else {}
     upper = model.get("high_freq")
     upper = upper if upper > 0 else model.rate / 2 + upper
@@ -101,8 +101,8 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
     return f"np.abs(librosa.stft(y, {_format_arguments(_list_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
 
 
-def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
-    """Return the call that computes mel energies followed by the step ``form``, or "" if no library has such a call.
+def _describe_filter_bank_call(model: FeatureModel, step: str, is_db_80: bool) -> str:
+    """Return the call that computes mel energies followed by the step ``step``, or "" if no library has such a call.
 
     ``is_db_80`` is True for a range of 80 dB and librosa's floor.
     """
@@ -110,10 +110,10 @@ def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -
     if model.mel not in LIBROSA_FILTERS or model.get("use_energy"):
         return ""
     frames = (model.fft_points, model.shift, _get_pad_mode(model))
-    if model.get("use_log_fbank") and form == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
+    if model.get("use_log_fbank") and step == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
-    is_decibels = model.get("use_log_fbank") and form == DECIBELS and is_db_80 and is_power
-    if not is_decibels and (model.get("use_log_fbank") or form):
+    is_decibels = model.get("use_log_fbank") and step == DECIBELS and is_db_80 and is_power
+    if not is_decibels and (model.get("use_log_fbank") or step):
         return ""
     power = {} if is_power else {"power": 1.0}
     if _is_torchaudio(model) and not is_decibels:
@@ -134,7 +134,7 @@ def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
 
 
 def _describe_cepstra_call(model: FeatureModel) -> str:
-    """Return the call of torchaudio or librosa that computes cepstra, or "" if no call has the filters or the order."""
+    """Return the call of torchaudio or librosa for cepstra, or "" if no call has the filters or the column order."""
     count, rate = model.get("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.get("htk_compat"):
         return ""

@@ -53,7 +53,7 @@ class Sheet:
 
 
 def find_floored_cells(values: Doubles) -> Mask:
-    """Return the mask of cells at a floor: smallest values of a column or of the array (frames, columns).
+    """Return the mask (frames, columns) of cells at a floor: the smallest values of a column, or of the whole array.
 
     At least two cells must have the smallest value of a column, or at least three the smallest value of the array.
     """
@@ -145,9 +145,9 @@ class Candidate(FeatureModel):
         Each convention is yielded with the last frame before the candidate's first row, and with the next frame.
         """
         yield from ({"start": self.start + step} for step in (-1, 1))
-        seen = {self.first_sample % self.shift}
+        seen_offsets = {self.first_sample % self.shift}
         for framed in self.list_framings():
-            if framed.first_sample % framed.shift not in seen:
-                seen.add(framed.first_sample % framed.shift)
+            if framed.first_sample % framed.shift not in seen_offsets:
+                seen_offsets.add(framed.first_sample % framed.shift)
                 edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.get("snip_edges")}
                 yield from (edges | {"offset": 0, "start": framed.start + step} for step in (0, 1))

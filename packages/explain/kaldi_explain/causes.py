@@ -57,8 +57,8 @@ class WrongResult:
     tolerance: float
 
     @property
-    def requested(self) -> FeatureModel | None:
-        """The feature that the options ask for. None if explain does not know the program or the kind of input."""
+    def requested_model(self) -> FeatureModel | None:
+        """Model of the options. None for programs unknown to explain, inputs other than int16, and counts of frames."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
@@ -87,20 +87,20 @@ class WrongResult:
         ), words and f"{words}: {len(result)}, not {len(features)}"
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of the result. Return "" for the right shape, or a wrong number of frames alone."""
+        """Describe a wrong shape of the result. Return "" if at most the number of a feature's frames is wrong."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         hint = ", as if transposed" if shape == expected[::-1] else ""
-        is_right = shape == expected or (is_same_width and self.requested is not None)
+        is_right = shape == expected or (is_same_width and self.requested_model is not None)
         return "" if is_right else f"the shape is {shape}, not {expected}{hint}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
         """Return True if the features of a model are close to the result. See :meth:`is_close` for the arguments."""
-        features, result, _ = self.align(self.compute(model))
+        features, result, _ = self.align(self.compute_features(model))
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
+        """Return True if ``share`` of the errors is within the tolerance, and all are within ``outliers`` times it."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.measure_errors(features, result)
@@ -108,7 +108,7 @@ class WrongResult:
 
     @staticmethod
     def measure_errors(features: Array, result: Array) -> Array:
-        """Return absolute errors of a result, divided by features larger than 1. The error of NaN is infinite."""
+        """Return absolute errors, divided by features above 1. The error of NaN or of a wrong infinity is infinite."""
         with np.errstate(all="ignore"):
             error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
         error[~np.isfinite(error)] = np.inf
@@ -116,16 +116,16 @@ class WrongResult:
         return error
 
     def describe_steps_after(self, model: FeatureModel) -> str | None:
-        """Describe the simple step from a model's features to the result ("" for equal features), or return None."""
-        features, result, _ = self.align(self.compute(model).astype(np.float64))
+        """Describe the simple step from a model's features to the result: "" if they are equal, None if none fits."""
+        features, result, _ = self.align(self.compute_features(model).astype(np.float64))
         if features.shape != result.shape or len(features) < THRESHOLDS.few_frames:
             return None
         fit = fits.find_simplest_map(features, result, self.tolerance)
         limit = self.tolerance * max(1.0, float(np.abs(result).max()) / 100)
-        return None if fit.words >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
+        return None if fit.word_count >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
-    def compute(self, model: FeatureModel) -> Array:
-        """Compute the features of the input with ``model``, minus their means if ``subtract_mean`` is set.
+    def compute_features(self, model: FeatureModel) -> Array:
+        """Compute the features of the input with ``model``, minus the mean of each column if ``subtract_mean`` is set.
 
         Return an array without frames if the input is too short or an option is invalid.
         """
@@ -163,7 +163,7 @@ class Cause:
 
     def explains(self, difference: WrongResult) -> bool:
         """Return True if the changes and the step of this cause also explain another wrong result."""
-        requested = difference.requested
+        requested = difference.requested_model
         if requested is None or (not self.changes and not self.steps):
             return False
         model = requested.change(self.changes or {})
@@ -175,8 +175,9 @@ class Cause:
 def find_causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
-    Frames are compared first. Then the known causes, ignored options and, for a limited number of vectors,
-    :func:`kaldi_explain.explain` are tried. An error in finding a cause leaves a vector without an explanation.
+    For each result, rounding errors are tried first, then the causes of earlier results, then mistakes that need no
+    search, and for a limited number of results also :func:`kaldi_explain.explain`. Results without a cause are grouped
+    by options, and each group is returned as a cause that is called "not explained".
     """
     known: dict[str, Cause] = {}
     unexplained: list[WrongResult] = []
@@ -216,7 +217,7 @@ def _find_right_values(difference: WrongResult) -> Cause | None:
     The cause is rounding errors if the number of frames is right. Otherwise, the cause has no name and is not reported,
     because :func:`_add_frame_causes` reports the wrong number of frames.
     """
-    requested = difference.requested
+    requested = difference.requested_model
     if requested is None or not difference.is_explained_by(requested):
         return None
     return Cause("", changes={}) if len(difference.result) != len(difference.expected) else Cause(ROUNDING)
@@ -227,12 +228,12 @@ def _find_known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause 
 
 
 def _find_without_search(difference: WrongResult) -> Cause | None:
-    """Return a cause that needs no search, or None: NaN, rounding, ignored options, order, samples, or the shape.
+    """Return a cause that is found without a search: NaN, rounding, ignored options, order, samples, or the shape.
 
-    For a program that explain does not know, only NaN, infinity and the shape are causes. A wrong archive or object of
-    Kaldi always has a cause, which names the object and its format.
+    Return None if none of them explains the result. For a program that explain does not know, only NaN, infinity and
+    the shape are causes. A wrong archive or object of Kaldi always has a cause, which names the object and its format.
     """
-    shape, requested, options = difference.describe_shape(), difference.requested, difference.options
+    shape, requested, options = difference.describe_shape(), difference.requested_model, difference.options
     if cause := _find_nonfinite_values(difference):
         return cause
     if requested is None and "object" in options:
@@ -254,19 +255,19 @@ def _find_without_search(difference: WrongResult) -> Cause | None:
 
 def _find_nonfinite_values(difference: WrongResult) -> Cause | None:
     """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
-    for name, is_odd in (("NaN", np.isnan), ("infinity", np.isinf)):
+    for name, is_special in (("NaN", np.isnan), ("infinity", np.isinf)):
         if (
             difference.result.dtype.kind == "f"
-            and is_odd(difference.result).any()
-            and not is_odd(difference.expected).any()
+            and is_special(difference.result).any()
+            and not is_special(difference.expected).any()
         ):
-            mask = is_odd(difference.result)
+            mask = is_special(difference.result)
             return Cause(f"{name} in {'all' if mask.all() else 'some'} values")
     return None
 
 
 def _find_wrong_order(difference: WrongResult) -> Cause | None:
-    """Return a wrong order as the cause, or None: columns or frames in reverse order, or frames a few rows off."""
+    """Return a wrong order as the cause, or None: columns or frames in reverse order, or shifted frames."""
     expected, result = difference.expected, difference.result
     if expected.shape != result.shape or expected.ndim != 2:
         return None
@@ -312,17 +313,17 @@ def _find_wrong_count(difference: WrongResult, requested: FeatureModel) -> Cause
 
 
 def _search_cause(difference: WrongResult) -> Cause | None:
-    """Return the cause that :func:`kaldi_explain.explain` finds, or None if it finds none or frames are too few."""
-    result, requested, audio = difference.result, difference.requested, difference.given
+    """Return the cause that :func:`kaldi_explain.explain` finds, or None for no cause or too few frames."""
+    result, requested, source = difference.result, difference.requested_model, difference.given
     if requested:  # Leave out additional frames, which may contain anything.
         _, result, _ = difference.align(difference.expected)
     else:
-        audio = difference.expected
+        source = difference.expected
     try:
         explanation = (
-            explain_without_presets(result, audio, requested.rate, difference.tolerance)
+            explain_without_presets(result, source, requested.rate, difference.tolerance)
             if requested
-            else explain(result, audio, tolerance=difference.tolerance)
+            else explain(result, source, tolerance=difference.tolerance)
         )
     except KaldiCompatError:
         return None
@@ -336,7 +337,7 @@ def _search_cause(difference: WrongResult) -> Cause | None:
 
 
 def _compare_settings(difference: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return the settings in which the explained front end differs from the requested feature as the cause.
+    """Return a cause that names the settings in which the explained front end differs from the requested feature.
 
     If these settings alone do not explain the result, the cause also names the steps of the explanation.
     """
@@ -365,7 +366,7 @@ def _compare_settings(difference: WrongResult, requested: FeatureModel, explanat
 
 def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Cause:
     """Return a cause that names the places where the result differs from a model by more than the tolerance."""
-    features, result, _ = difference.align(difference.compute(model))
+    features, result, _ = difference.align(difference.compute_features(model))
     if features.shape != result.shape:
         return Cause("errors larger than rounding errors")
     wrong_values = name_values(difference.measure_errors(features, result) > difference.tolerance)
@@ -373,13 +374,13 @@ def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Caus
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes without which a result is not explained, alone or with a simple step after the features."""
+    """Return the changes that are needed to explain a result, alone or with a simple step after the features."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
-        fewer = {other: value for other, value in changes.items() if other != name}
-        model = requested.change(fewer)
+        fewer_changes = {other: value for other, value in changes.items() if other != name}
+        model = requested.change(fewer_changes)
         if difference.is_explained_by(model) or (not is_plain and difference.describe_steps_after(model) is not None):
-            changes = fewer
+            changes = fewer_changes
     return changes
 
 
@@ -394,10 +395,12 @@ def _add_frame_causes(known: dict[str, Cause], differences: Sequence[WrongResult
     """Add a cause to ``known`` for missing and additional frames that the causes in ``known`` do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for difference in differences:
-        cause, requested = cause_of.get(difference.id), difference.requested
+        cause, requested = cause_of.get(difference.id), difference.requested_model
         if requested is None or (cause is not None and cause.changes is None):
             continue
-        features = difference.expected if cause is None else difference.compute(requested.change(cause.changes or {}))
+        features = (
+            difference.expected if cause is None else difference.compute_features(requested.change(cause.changes or {}))
+        )
         if frames := difference.align(features)[2]:
             known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(difference.id)
 
@@ -421,7 +424,7 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     while unexplained:
         program = unexplained[0].options["program"]
         alike = [wrong for wrong in unexplained if wrong.options["program"] == program]
-        settings = {wrong.id: wrong.requested.list_settings() if wrong.requested else [] for wrong in alike}
+        settings = {wrong.id: wrong.requested_model.list_settings() if wrong.requested_model else [] for wrong in alike}
         counts = Counter(setting for wrong in alike for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
         group = [wrong for wrong in alike if setting in settings[wrong.id]] or alike

@@ -20,7 +20,7 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat explain`` with the arguments ``argv``, by default the arguments of the process.
+    """Run ``kaldi-compat explain`` with the arguments ``argv``, by default the arguments after ``explain``.
 
     Return the exit status: 0 for an exact explanation, 1 for any other, 2 for invalid arguments, 255 for an error.
     """

@@ -46,7 +46,7 @@ DESCRIPTION = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default the arguments of the process.
+    """Run ``kaldi-compat conform`` with the arguments ``argv``, by default the arguments after ``conform``.
 
     Return the exit status: 0 if all results passed, 1 if not, 2 for invalid arguments, and 255 for another error.
     """
@@ -87,7 +87,7 @@ def _write_text(path: str, text: str) -> None:
 
 
 def _parse_levels(text: str) -> list[int]:
-    """Convert the value of ``--level``, such as "1,2", to a list of levels."""
+    """Convert the value of ``--level``, such as "1,2", to a list of levels, or raise argparse's error."""
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
@@ -102,6 +102,8 @@ def conform_command(
     timeout: float = TIME_LIMIT_S,
 ) -> Scorecard:
     """Run a program over the conformance kit (see ``kaldi-compat conform --help``), and return the scorecard.
+
+    After three consecutive vectors over the time limit, the program is not run again, and all other vectors fail.
 
     Args:
         command: the program and its arguments, with the placeholders of ``--help``.
@@ -136,9 +138,10 @@ def conform_command(
 
 
 def _run_once(command: Sequence[str], selected: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once for all ``selected`` vectors, and return their results. Without {list.json}, pass one vector.
+    """Run a program once for all ``selected`` vectors, and return their results.
 
-    Inputs and outputs of the program are files in ``folder``. ``timeout`` is the time limit in seconds.
+    Without {list.json} in ``command``, pass one vector. Inputs and outputs of the program are files in ``folder``.
+    ``timeout`` is the time limit in seconds.
     """
     requests: list[dict[str, Any]] = [
         {
@@ -216,7 +219,7 @@ def _run_program(command: Sequence[str], placeholder_paths: dict[str, str], time
 
 
 def find_error(text: str) -> str:
-    """Return the line of ``text``, a program's standard error, that names its error. It may not be the last line.
+    """Return the line of ``text``, a program's standard error, that names its error. It need not be the last line.
 
     A line that ends with a colon is joined to the next line. At most MAX_QUOTED characters are returned.
     """
@@ -231,7 +234,7 @@ def find_error(text: str) -> str:
 
 
 def _read_result(vector: Vector, out: Path, hint: str) -> Result:
-    """Grade the file ``out`` of a program for a vector. If it is not a NumPy file, append ``hint`` to the reason."""
+    """Grade a program's output file ``out``. If it cannot be read, the reason of the failure ends with ``hint``."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # A damaged file may raise any error.

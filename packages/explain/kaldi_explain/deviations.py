@@ -46,12 +46,12 @@ class Comparison:
 
     @property
     def limit(self) -> float:
-        """Largest difference of a value that is right."""
+        """Largest difference between a right value and the features."""
         return self.step + THRESHOLDS.outlier * self.tolerance
 
     @property
-    def aligned(self) -> Doubles:
-        """The frames of the features that ``values`` should be."""
+    def aligned_features(self) -> Doubles:
+        """The frames of the features that ``values`` should equal."""
         return self.features[self.shift : self.shift + len(self.values)]
 
 
@@ -74,24 +74,24 @@ class Deviations:
 
 
 def find_deviations(comparison: Comparison) -> Deviations:
-    """Return the places where an array differs from features, without reasons if most frames or columns differ."""
-    values, features, compared = comparison.values, comparison.aligned, ~comparison.ignored
+    """Return places where an array differs from features, and reasons, unless over 75% of frames or columns differ."""
+    values, features, compared = comparison.values, comparison.aligned_features, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
     # Columns that are wrong nearly everywhere must not make all rows wrong.
-    bad = wrong.mean(0) > 1 - THRESHOLDS.few_places
-    rows = wrong[:, ~bad].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~bad].sum(1), 1)
-    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or bad.sum() > (1 - THRESHOLDS.few_places) * len(bad):
+    is_bad = wrong.mean(0) > 1 - THRESHOLDS.few_places
+    rows = wrong[:, ~is_bad].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~is_bad].sum(1), 1)
+    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or is_bad.sum() > (1 - THRESHOLDS.few_places) * len(is_bad):
         return Deviations([], ["most frames"], compared)
     columns = wrong[~rows].sum(0) > THRESHOLDS.few_places * np.maximum(compared[~rows].sum(0), 1)
     wrong[rows], wrong[:, columns] = False, False
-    row_reasons, odd_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
-    column_reasons, odd_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
-    unexplained = [describe_spans(odd_rows + comparison.first_frame, "frame")] if len(odd_rows) else []
-    unexplained += [describe_spans(odd_columns + comparison.first_column, "column")] if len(odd_columns) else []
+    row_reasons, unnamed_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
+    column_reasons, unnamed_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
+    unexplained = [describe_spans(unnamed_rows + comparison.first_frame, "frame")] if len(unnamed_rows) else []
+    unexplained += [describe_spans(unnamed_columns + comparison.first_column, "column")] if len(unnamed_columns) else []
     unexplained += [name_values(wrong, comparison.first_frame, comparison.first_column)] if wrong.any() else []
-    compared[np.setdiff1d(np.flatnonzero(rows), odd_rows)] = False
-    compared[:, np.setdiff1d(np.flatnonzero(columns), odd_columns)] = False
+    compared[np.setdiff1d(np.flatnonzero(rows), unnamed_rows)] = False
+    compared[:, np.setdiff1d(np.flatnonzero(columns), unnamed_columns)] = False
     return Deviations([*row_reasons, *column_reasons], unexplained, compared, missing)
 
 
@@ -106,7 +106,7 @@ def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[
     is_copy = sources >= 0
     reasons, missing = _name_copies(comparison, rows[is_copy], sources[is_copy])
     right_rows = np.setdiff1d(np.arange(len(comparison.values)), rows)
-    means = [part.mean(0) for part in (comparison.values, comparison.values[right_rows], comparison.aligned)]
+    means = [part.mean(0) for part in (comparison.values, comparison.values[right_rows], comparison.aligned_features)]
     frames_of: dict[str, list[int]] = {}  # Maps reasons to frames.
     for row in rows[~is_copy].tolist():
         frames_of.setdefault(_name_row(comparison, row, columns, means), []).append(row)
@@ -132,7 +132,7 @@ def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubl
     error = THRESHOLDS.recognized * comparison.values[:, columns].std(0) + comparison.step
     if any((np.abs(mean[columns] - values) <= error).all() for mean in means):
         return "masked with the mean of each column"
-    return _name_constant(comparison, values - comparison.aligned[row][columns])
+    return _name_constant(comparison, values - comparison.aligned_features[row][columns])
 
 
 def _name_constant(comparison: Comparison, difference: Doubles) -> str:
@@ -143,7 +143,7 @@ def _name_constant(comparison: Comparison, difference: Doubles) -> str:
 
 
 def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles) -> npt.NDArray[np.bool_]:
-    """Return the mask (n,) of frames (n, columns) that equal ``others``, except that a few values may differ more."""
+    """Return the mask (n,) of frames (n, columns) that equal ``others``. In 10% of columns, they may differ more."""
     difference = np.abs(frames - others)
     is_near = np.quantile(difference, 1 - THRESHOLDS.few_cells, axis=-1) <= comparison.step + comparison.tolerance
     return np.asarray((difference.max(-1) <= comparison.limit) & is_near)
@@ -152,8 +152,8 @@ def _mark_equal_frames(comparison: Comparison, frames: Doubles, others: Doubles)
 def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
     """Return for each wrong frame the index of the nearest equal frame of the features, or -1 if no frame is equal.
 
-    For the first wrong frames, all frames of the features are searched. For the remaining wrong frames, only nearby
-    frames are searched. ``rows`` and ``columns`` are the same as for :func:`_explain_rows`.
+    Nearby frames are searched first. For the first 32 wrong frames that equal none of them, all frames of the features
+    are searched. ``rows`` are the indices of the wrong frames. The mask ``columns`` selects the compared columns.
     """
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
@@ -173,7 +173,8 @@ def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[i
 def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple[list[str], tuple[int, int]]:
     """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends.
 
-    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features.
+    ``rows`` are the indices of the wrong frames, and ``sources`` the indices of the equal frames of the features. The
+    number of missing frames is negative if frames were inserted.
     """
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()
@@ -196,6 +197,7 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
 
 def _find_runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
     """Group neighboring frames that are equally far from their sources. Yield the distance and frames of each group."""
+    # In a run of neighboring frames, the frame minus its position in the list is constant.
     numbered = enumerate(zip(rows.tolist(), sources.tolist(), strict=True))
     keyed = itertools.groupby(numbered, key=lambda item: (item[1][1] - item[1][0], item[1][0] - item[0]))
     for (distance, _), group in keyed:
@@ -227,9 +229,9 @@ def _describe_copies(copies: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tuple[list[str], Places]:
-    """Return reasons for wrong ``columns``, and columns without one. Only frames in the mask ``rows`` are compared."""
+    """Return reasons for wrong ``columns``, and the columns without a reason. The mask ``rows`` selects frames."""
     columns_of: dict[str, list[int]] = {}  # Maps reasons to columns.
-    values, features = comparison.values[rows], comparison.aligned[rows]
+    values, features = comparison.values[rows], comparison.aligned_features[rows]
     for column in columns.tolist():
         columns_of.setdefault(_describe_column(comparison, column, values, features), []).append(column)
     unnamed = columns_of.pop("", [])
@@ -239,7 +241,7 @@ def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tup
 
 
 def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
-    """Describe how a column of ``values`` differs from ``features``, such as "masked with 0", or return ""."""
+    """Describe how a column of ``values`` differs from ``features``, such as "masked with 0". Return "" if unknown."""
     column_values = values[:, column]
     if np.ptp(column_values) <= 2 * comparison.step:
         return f"masked with {np.median(column_values):g}"

@@ -23,7 +23,7 @@ from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.options.base import require
 from kaldi_explain import arrangements, files, fits, settling, work
-from kaldi_explain.answers import Answer, complete
+from kaldi_explain.answers import Answer, complete_answer
 from kaldi_explain.arrangements import Mask, Storage, name_values
 from kaldi_explain.between_arrays import find_relation
 from kaldi_explain.calls import describe_library_call
@@ -104,14 +104,14 @@ class Explanation:
         feature = preset if self.preset else "" if self.variant is None else str(self.variant)
         return "; ".join(filter(None, (feature, *self.steps))) or "equal"
 
-    def _describe_end(self) -> str:
+    def _describe_early_end(self) -> str:
         """Return the reason why the search ended early."""
         if self.is_slow:
             return f"the search stopped after {THRESHOLDS.seconds:g} s of processor time: try again on an idle machine"
         return "the search stopped at its limit of work, before it had tried all options"
 
     def __str__(self) -> str:
-        ended = "" if self.in_time or self.is_certain else f" ({self._describe_end()})"
+        ended = "" if self.in_time or self.is_certain else f" ({self._describe_early_end()})"
         if self.is_exact:
             name = f", that is {_describe_preset(self.preset)}" if self.preset else ""
             call = self.call and f", the same as {self.call}"
@@ -184,7 +184,7 @@ def explain(
     and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
 
     Args:
-        features: array (frames, dim), or transposed; or the name of a file of it, such as ``"feats.npy"`` or
+        features: array (frames, dim), or transposed; or the name of a file that contains it, such as ``"feats.npy"`` or
             ``"feats.ark:utt1"``.
         audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
             another array of features (frames, dim); or an :class:`io_ark.Wave`; or the name of an audio file or of a
@@ -250,7 +250,7 @@ def _make_hint(recording: npt.NDArray[Any]) -> str:
     return HINT
 
 
-def _make_unexplained(reason: str, target: Doubles) -> Explanation:
+def _make_failed_explanation(reason: str, target: Doubles) -> Explanation:
     """Return an :class:`Explanation` that states only the reason why the array ``target`` is not explained."""
     return Explanation(None, None, (reason,), float(np.ptp(target)), False, 0, 0, given=target)
 
@@ -265,7 +265,7 @@ def _explain_by_audio(
     rate ``rate`` in Hz. ``presets`` are names.
     """
     if reason := arrangements.find_reason_against_features(target):
-        return _make_unexplained(reason, target)
+        return _make_failed_explanation(reason, target)
     budget, channels = Budget(recording.shape[-1] / rate), split_channels(recording, rate)
     work.use_budget(budget)
     with np.errstate(all="ignore"):
@@ -280,10 +280,10 @@ def _explain_by_search(
     target: Doubles, repairs: list[str], recording: npt.NDArray[Any], channels: list[AudioSource], tolerance: float,
     budget: Budget,
 ) -> Explanation:  # fmt: skip
-    """Search for the features that give an array. Return their explanation, or an explanation that nothing was found.
+    """Search for the features that give an array. Return their explanation, or why none was found.
 
-    The arguments ``target``, ``repairs``, ``recording`` and ``tolerance`` are the same as for
-    :func:`_explain_by_audio`. ``channels`` are the channels of the recording, and their mean.
+    ``repairs`` describe repairs of the array ``target`` (frames, columns). ``channels`` are the channels of the
+    recording (channels, T), and their mean.
     """
     storage = arrangements.find_storage(target)
 
@@ -298,15 +298,17 @@ def _explain_by_search(
     compute_energies.cache_clear()  # Otherwise, the cache would keep the recording in memory.
     if best is None:
         reason = f"no feature of this audio was found that resembles the array; {hint}"
-        return replace(_make_unexplained(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow)
+        return replace(
+            _make_failed_explanation(reason, target), in_time=not budget.is_exhausted, is_slow=budget.is_slow
+        )
     attempt, settled = best
-    answer = complete(finder, attempt, settled, get_tolerance(attempt))
+    answer = complete_answer(finder, attempt, settled, get_tolerance(attempt))
     explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
     return replace(explanation, in_time=not budget.is_exhausted, is_slow=budget.is_slow, hint=hint)
 
 
 def _scale_tolerance(values: Doubles, tolerance: float) -> float:
-    """Increase a tolerance for values above 100, and reduce it for an array (frames, columns) with a small spread."""
+    """Increase a tolerance for values (frames, columns) above 100, and reduce it if no column's deviation reaches 1."""
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
@@ -314,7 +316,7 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return the explanation by the first preset whose features equal ``target``, or None if no preset matches.
+    """Return the explanation by the first preset whose features agree with ``target`` within the tolerance, or None.
 
     ``steps`` describe the changes to the array, which the explanation also names.
     """

@@ -19,7 +19,7 @@ RECORDING_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features unchanged, or read the file that a string or path names. Raise an error for a recording."""
+    """Return features unchanged, or read the file that a string or path names. Raise FeatureError for audio."""
     if isinstance(features, str | PathLike) and os.fspath(features).lower().endswith(RECORDING_SUFFIXES):
         raise FeatureError(f"{os.fspath(features)} is a recording: pass the features first, and the recording second")
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
@@ -28,10 +28,10 @@ def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
 def load_audio(
     audio: npt.ArrayLike | PathLike[str] | io_ark.Wave, rate: float | None
 ) -> tuple[npt.ArrayLike, float | None]:
-    """Return audio samples and their rate in Hz, or features and ``rate``. A string or path is read as a file.
+    """Return the samples of ``audio`` and their rate in Hz. A string or path is read as a file.
 
-    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. Arrays stay unchanged. Raise
-    FeatureError or ArkError if the file cannot be read.
+    If ``rate`` is not None, it replaces the rate of a file or of an :class:`io_ark.Wave`. An array, and the features in
+    a features file, are returned unchanged with ``rate``. Raise FeatureError or ArkError if the file cannot be read.
     """
     if isinstance(audio, str | PathLike):
         if is_features_name(audio):
@@ -54,7 +54,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     """Return the features (frames, dim) of a NumPy file, a text file, or an entry of an archive or script file.
 
     Raises:
-        FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays and none has the name features,
+        FeatureError: a text file cannot be read, a ``.npz`` file has several arrays and none is named features,
             a table is named without an entry, or has no such entry.
         ArkError: any other file cannot be read.
     """
@@ -98,7 +98,7 @@ def _load_features_array(name: str) -> Any:
 def _read_text_file(name: str) -> Any:
     """Return the array (rows, columns) of a text file. A ``.csv`` file has commas, other files have white space.
 
-    Raise :class:`FeatureError` if the file cannot be read, or holds anything but numbers.
+    Raise :class:`FeatureError` if the file cannot be read, or contains anything but numbers.
     """
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)

@@ -46,12 +46,12 @@ class Attempt:
 
     @property
     def cost(self) -> float:
-        """Share of the array that is not explained."""
+        """Root of the share of the array's variance that the candidate leaves unexplained."""
         return self.search.get_cost(self.candidate)
 
     def improve(self) -> Attempt:
         """Return the attempt with the best options that the search finds."""
-        return Attempt(self.search, self.search.improve(self.candidate))
+        return Attempt(self.search, self.search.improve_candidate(self.candidate))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Stage:
 
 
 def _may_include_pitch(column_count: int) -> bool:
-    """Return True if an array's columns may be a usual number of columns and three columns of pitch."""
+    """Return True for an unusual number of columns that is usual after three columns of pitch are removed."""
     return column_count not in USUAL_COLUMNS and column_count - PASTED[0] in USUAL_COLUMNS
 
 
@@ -106,13 +106,17 @@ class Finder:
         self._sources, self._recording, self._tolerance, self.budget = sources, recording, tolerance, budget
         self._unit = 1 / max(source.full_scale for source in sources)
         self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
+        # Settled candidates by key. None stands for a candidate that cannot be compared with the array.
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self.begun: list[Attempt] = []
-        self._likeliest = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
+        self._best_timing_score = -1.0  # Score, from 0 to 1, of the likeliest timing so far. -1 if there is none.
 
     def find_best_attempt(self) -> tuple[Attempt, Settled] | None:
-        """Return the first attempt that explains the array, with its steps, or else the nearest attempt or None."""
+        """Return the first attempt that explains the array, and its settled candidate.
+
+        If no attempt explains the array, return the nearest of the three best attempts, or None if none resembles it.
+        """
         stages = [
             Stage("starts", self._search_starts, 2.0),
             Stage("anywhere", self._search_anywhere, 1.5),
@@ -158,7 +162,7 @@ class Finder:
                 urgent = ("deltas", "anywhere", "clipping", "mistakes")
         elif last.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
             stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
-        if self._likeliest < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
+        if self._best_timing_score < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
             stages = [stage for stage in stages if stage.name in ("mistakes", "deltas")]
         return sorted(stages, key=lambda stage: urgent.index(stage.name) if stage.name in urgent else len(urgent))
 
@@ -172,9 +176,9 @@ class Finder:
         return 100 * shift in RATES and 100 * shift != start.candidate.rate
 
     def _explain_array(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the attempt with the steps from its features to the array, or None if it does not explain the array.
+        """Return the settled candidate of an attempt, or None if the attempt does not explain the array.
 
-        If ``is_start``, the attempt is settled only if it equals the array, because later stages may improve it.
+        If ``is_start``, only an attempt whose features equal the array is settled. Later stages may improve others.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -191,10 +195,10 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
-        """Return the attempt with Kaldi's dithering and the steps to the array, or None if this does not explain it."""
+        """Return an attempt's settled candidate with Kaldi's dithering, or None if it does not explain the array."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
-        settled = fit_map(dithered, sheet, tolerance) if dithered.is_kaldis else None
+        settled = fit_map(dithered, sheet, tolerance) if dithered.is_computed_by_engine else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle_attempt(self, attempt: Attempt) -> Settled | None:
@@ -204,7 +208,7 @@ class Finder:
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
             candidates = self.budget.limit(_list_usual_framings(attempt))
-            settled = [result for result in map(settling.settle, candidates) if result]
+            settled = [result for result in map(settling.settle_candidate, candidates) if result]
             self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
@@ -219,8 +223,10 @@ class Finder:
         ``max_sources`` is the number of the likeliest sources, which are searched as a whole. 0 selects all sources and
         their parts. Parts are not considered if the score of a whole source is above ``certain``.
         """
-        assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
+        # The first two values sort the assumptions: timings of whole sources (False) first, then the highest scores.
+        assumptions: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
+            # Sources shorter than 25 ms have no whole frame.
             if not search.pattern or source.length < source.rate / 40 or self.budget.is_stage_over():
                 continue
             stride = search.sheet.arrangement.stride
@@ -230,11 +236,11 @@ class Finder:
                 is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
                 # Most features have a frame shift of 10 ms, so mistakes in reading the audio that give it are likelier.
                 score = best.score + (0.2 if max_sources and is_usual else 0)
-                self._likeliest = max(self._likeliest, best.score if not max_sources else -1.0)
-                assumed.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
-        assumed.sort(key=lambda assumption: assumption[:2])
+                self._best_timing_score = max(self._best_timing_score, best.score if not max_sources else -1.0)
+                assumptions.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
+        assumptions.sort(key=lambda assumption: assumption[:2])
         attempts: list[Attempt] = []
-        for _, score, search, source, timings in assumed[: max_sources or None]:
+        for _, score, search, source, timings in assumptions[: max_sources or None]:
             if not max_sources or -score > THRESHOLDS.likely:
                 starts = search.list_starts(source, timings[:1] if max_sources else timings)
                 attempts += [Attempt(search, start) for start in starts]
@@ -255,17 +261,14 @@ class Finder:
         yield from self.begun[:2]
 
     def _search_anywhere(self) -> Iterator[Attempt]:
-        """Yield attempts with reversed columns or parts of the audio.
-
-        Such attempts are made only if energies of the audio fit the array and no feature does.
-        """
-        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        reversed_ = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain]
+        """Yield attempts with reversed columns or parts of the audio if energies of the audio fit, but no feature."""
+        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        reversed_searches = [Search(sheet.reverse_columns(), self.budget, self._unit) for sheet in plain_sheets]
         trials = (
-            (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
+            (THRESHOLDS.likely, reversed_searches, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
-        for score, searches, certain in trials:
-            if self._likeliest > score and self._get_lowest_cost() >= THRESHOLDS.unlike:
+        for min_score, searches, certain in trials:
+            if self._best_timing_score > min_score and self._get_lowest_cost() >= THRESHOLDS.unlike:
                 begun = self._begin_searches(searches, self._sources, certain=certain)
                 self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
                 yield from self.begun[:2]
@@ -277,29 +280,31 @@ class Finder:
                 attempt = start.improve()
                 yield attempt
                 if attempt.cost < THRESHOLDS.near and start.search.sheet.arrangement.words:
-                    yield from self._rearrange(attempt)
+                    yield from self._list_rearranged_attempts(attempt)
 
-    def _rearrange(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield the features of an attempt with the arrangements of the other searches, at the best nearby frame."""
+    def _list_rearranged_attempts(self, attempt: Attempt) -> Iterator[Attempt]:
+        """Yield the attempt's candidate with the arrangement of each other search, at the best of the nearby frames."""
         about = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
                 shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
-                yield Attempt(search, search.find_best(attempt.candidate.change({"start": about + n}) for n in shifts))
+                yield Attempt(
+                    search, search.find_best_candidate(attempt.candidate.change({"start": about + n}) for n in shifts)
+                )
 
     def _refine_numbers(self) -> Iterator[Attempt]:
         """Yield attempts with refined numeric options, and with another first sample in case the audio was cut."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
-                refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
+                refined = Attempt(attempt.search, attempt.search.refine_options(attempt.candidate))
                 yield refined
                 yield refined.improve()
 
     def _search_parts(self) -> Iterator[Attempt]:
         """Yield attempts in which some columns at an end belong to another feature, such as pitch."""
         lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
-        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
-        for sheet in plain if lowest > THRESHOLDS.close else ():
+        plain_sheets = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        for sheet in plain_sheets if lowest > THRESHOLDS.close else ():
             column_count = sheet.values.shape[1]
             parts = [slice(0, column_count - count) for count in PASTED]
             parts += [slice(count, column_count) for count in PASTED[:2]]
@@ -327,7 +332,7 @@ class Finder:
             is_better = search.get_cost(attempt.candidate) <= THRESHOLDS.unlike * attempt.cost
             if not is_better and attempt.cost < THRESHOLDS.unlike:
                 return
-            candidate = search.improve(attempt.candidate)
+            candidate = search.improve_candidate(attempt.candidate)
             if search.get_cost(candidate) > THRESHOLDS.sliding:
                 return
             try:
@@ -344,16 +349,16 @@ class Finder:
                     return
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
-        """Yield attempts in which the array holds only the deltas of features."""
+        """Yield attempts in which the array contains only the deltas of features."""
         # Second deltas of a feature resemble the feature. If plain features already resemble the array, a match with
         # deltas would therefore prove nothing.
         if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
-        plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
-        plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        plain_sheets = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
+        plain_sheets = [sheet for sheet in plain_sheets if arrangements.may_be_deltas(sheet.values[sheet.rows])]
         begun = list[Attempt]()
         for order in (1, 2):
-            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain]
+            searches = [self._make_delta_search(sheet, order, 2) for sheet in plain_sheets]
             begun = sorted([*begun, *self._begin_searches(searches, self._sources)], key=lambda attempt: attempt.cost)
             yield from begun[:1]
         for attempt in (attempt for attempt in begun[: THRESHOLDS.descents] if attempt.cost < THRESHOLDS.hopeless):
@@ -368,11 +373,11 @@ class Finder:
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _search_clipped(self) -> Iterator[Attempt]:
-        """Yield attempts with amplified and clipped audio, if clipping explains clearly more."""
+        """Yield attempts with amplified and clipped audio, if clipping reduces the cost by more than a fifth."""
         for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.hopeless else []:
             candidate = attempt.candidate.remove_noise()
             clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
-            best = attempt.search.find_best((candidate, *clipped))
+            best = attempt.search.find_best_candidate((candidate, *clipped))
             if is_better := attempt.search.get_cost(best) < THRESHOLDS.better * attempt.cost:
                 yield Attempt(attempt.search, best)
             yield from self._search_limited(attempt.cost)
@@ -380,9 +385,9 @@ class Finder:
                 yield Attempt(attempt.search, best).improve()
 
     def _search_limited(self, lowest: float) -> Iterator[Attempt]:
-        """Yield an attempt with audio that was clipped at a level below its peak, if clipping explains clearly more.
+        """Yield an attempt with audio that was clipped at a level below its peak.
 
-        The new cost is compared with ``lowest``, the lowest cost without clipping.
+        Nothing is yielded unless the cost is more than a fifth below ``lowest``, the lowest cost without clipping.
         """
         short_attempts = [
             attempt
@@ -393,22 +398,22 @@ class Finder:
         for attempt in short_attempts:
             candidate = attempt.candidate.remove_noise()
             for level in np.quantile(np.abs(candidate.source.samples), 1 - np.array(CLIPPED_SHARES)).tolist():
-                cost = _measure_clipped(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
+                cost = _measure_clipped_cost(attempt.search, candidate, level) if level else THRESHOLDS.incomparable
                 trials.append((cost, level, attempt.search, candidate))
         cost, level, search, plain = min(trials, key=lambda trial: trial[0], default=(lowest, 0.0, None, None))
         if search is None or plain is None or cost >= THRESHOLDS.better * lowest:
             return
         level = _refine_level(search, plain, level, math.log(1.7), 11)
-        limited = limit_source(plain.source, level)
+        clipped = limit_source(plain.source, level)
         # The options of the first start were chosen without clipping and may be wrong, so begin again with clipping.
-        again = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [limited])[:1]]
-        best = search.find_best((plain.change({"source": limited}), *again))
+        restarts = [attempt.candidate.remove_noise() for attempt in self._begin_searches([search], [clipped])[:1]]
+        best = search.find_best_candidate((plain.change({"source": clipped}), *restarts))
         best = Attempt(search, best).improve().candidate.remove_noise()
         level = _refine_level(search, best.change({"source": plain.source}), level, 0.05, 20)
         yield Attempt(search, best.change({"source": limit_source(plain.source, level)}))
 
     def _search_resampled(self, share: float) -> Iterator[Attempt]:
-        """Yield attempts with resampled audio, if resampling leaves at most a ``share`` of the cost.
+        """Yield attempts with resampled audio, if resampling leaves at most the share ``share`` of the cost.
 
         An FFT resampler finds the two likeliest rates. All resamplers are then tried, and the two best are yielded.
         """
@@ -420,7 +425,9 @@ class Finder:
             if is_certain:  # With the same usual options at both rates, the right rate has the lower cost.
                 starts_at_same_rate = _list_starts_at_rate(search, candidate, candidate.source)
                 limit = min([limit, *map(search.get_cost, starts_at_same_rate)])
-            begun = [_list_starts_at_rate(search, candidate, other) for other in candidate.source.at_other_rates]
+            begun = [
+                _list_starts_at_rate(search, candidate, other) for other in candidate.source.sources_at_other_rates
+            ]
             begun = [starts for starts in begun if starts and search.get_cost(starts[0]) < limit]
             for starts in sorted(begun, key=lambda starts: search.get_cost(starts[0]))[:2]:
                 best = search.improve_starts(starts)[0]
@@ -432,10 +439,10 @@ class Finder:
                 sources = list_resamplings(candidate.source, int(best.rate))
                 # Resamplers differ above half of the lower rate, so begin again with the nearest resampler.
                 if search.get_cost(best) > THRESHOLDS.near:
-                    nearest = search.find_best(best.change({"source": source}) for source in sources).source
+                    nearest = search.find_best_candidate(best.change({"source": source}) for source in sources).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
-                    best = search.find_best((best, resampled[0]))
-                improved = search.improve(best)
+                    best = search.find_best_candidate((best, resampled[0]))
+                improved = search.improve_candidate(best)
                 resampled = sorted((improved.change({"source": source}) for source in sources), key=search.get_cost)
                 for likeliest in resampled[:2]:
                     yield Attempt(search, likeliest)
@@ -448,7 +455,7 @@ class Finder:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
                 yield attempt
-                yield Attempt(start.search, start.search.refine(attempt.candidate)).improve()
+                yield Attempt(start.search, start.search.refine_options(attempt.candidate)).improve()
 
 
 def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSource) -> list[Candidate]:
@@ -457,15 +464,15 @@ def _list_starts_at_rate(search: Search, candidate: Candidate, source: AudioSour
     The frames are at the same times as the candidate's frames.
     """
     ratio = source.rate / candidate.rate
-    rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
+    row_shift = round(candidate.shift * ratio) * search.sheet.arrangement.stride
     center = (candidate.first_sample + candidate.size / 2) * ratio
-    return search.list_starts(source, [Timing(rows, center, 1.0, True)])
+    return search.list_starts(source, [Timing(row_shift, center, 1.0, True)])
 
 
 def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield the candidate of an attempt with a usual framing that has the same first sample.
+    """Yield the candidate of an attempt with a usual framing and the same first sample.
 
-    If no usual framing has it, yield candidates for the part of the audio that begins with it.
+    If no usual framing begins with this sample, yield candidates for the part of the audio that begins with it.
     """
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:
@@ -482,11 +489,11 @@ def _list_usual_framings(attempt: Attempt) -> Iterator[Candidate]:
             yield framed.change({"source": cut_part(candidate.source, first, length)})
 
 
-def _measure_clipped(search: Search, candidate: Candidate, level: float) -> float:
-    """Return the cost of a candidate whose audio is clipped to a level. The clipped audio is not kept."""
+def _measure_clipped_cost(search: Search, candidate: Candidate, level: float) -> float:
+    """Return the cost of a candidate whose audio is clipped to a level. Remove the clipped audio from the caches."""
     source = limit_source(candidate.source, level)
     cost = search.get_cost(candidate.change({"source": source}))
-    search.release(source)
+    search.release_source(source)
     return cost
 
 
@@ -499,19 +506,20 @@ def _refine_level(search: Search, candidate: Candidate, level: float, reach: flo
     the logarithms of ``level`` and of the result, and ``steps`` the number of reductions of the interval, each to 62%.
     """
 
-    def measure(log_level: float) -> tuple[float, float]:
-        return _measure_clipped(search, candidate, math.exp(log_level)), log_level
+    def measure_log_level(log_level: float) -> tuple[float, float]:
+        """Return the cost for the level ``exp(log_level)``, and ``log_level``."""
+        return _measure_clipped_cost(search, candidate, math.exp(log_level)), log_level
 
     low, high, ratio = math.log(level) - reach, math.log(level) + reach, (5**0.5 - 1) / 2
-    left, right = measure(high - ratio * (high - low)), measure(low + ratio * (high - low))
+    left, right = measure_log_level(high - ratio * (high - low)), measure_log_level(low + ratio * (high - low))
     for _ in range(steps):
         if left < right:
             high, right = right[1], left
-            left = measure(high - ratio * (high - low))
+            left = measure_log_level(high - ratio * (high - low))
         else:
             low, left = left[1], right
-            right = measure(low + ratio * (high - low))
+            right = measure_log_level(low + ratio * (high - low))
     cost, log_best = min(left, right)
     step, best = candidate.source.full_scale / 32768, math.exp(log_best)
     rounded = max(round(best / step), 1) * step
-    return rounded if _measure_clipped(search, candidate, rounded) <= max(cost, THRESHOLDS.explained) else best
+    return rounded if _measure_clipped_cost(search, candidate, rounded) <= max(cost, THRESHOLDS.explained) else best

@@ -48,13 +48,13 @@ class Fit:
         name: name of the map. "" if the arrays are equal.
         residual: absolute difference after the map, see :func:`measure_residual`.
         mapped: the first array, mapped.
-        words: number of words that the map counts for. It is 0 without a map, and largest with numbers for each column.
+        word_count: number of words that the map counts for: 0 without a map, the most with numbers for each column.
     """
 
     name: str
     residual: float
     mapped: Doubles
-    words: int = 1
+    word_count: int = 1
 
 
 def select_all_cells(array: Doubles) -> Cells:
@@ -63,7 +63,7 @@ def select_all_cells(array: Doubles) -> Cells:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the differences of two arrays, or 1/30 of the largest difference if it is larger.
+    """Return the 99.9th percentile of the absolute differences of two arrays, or 1/30 of the largest if that is larger.
 
     A few differences may be larger, because nearly silent frames have large rounding errors in single precision.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -76,25 +76,26 @@ def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> floa
 def measure_distance(features: Doubles, target: Doubles) -> float:
     """Return the distance of two arrays (frames, columns) from 0 to 1, regardless of each column's offset and scale.
 
-    The distance is the root of the share of the variance that a straight line for each column does not explain,
-    averaged over the columns. It is 0 if the lines explain everything, and 1 for arrays without frames.
+    For each column, a straight line is fitted. The distance is the root of the mean, over the columns, of the share of
+    the variance that the line does not explain. A column that is constant in only one array counts as unexplained. The
+    distance is 1 for arrays without frames.
     """
     if not len(features):
         return 1.0
     a, b = (x - x.mean(0) for x in (features, target))
-    power, other, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
+    power, target_power, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        unexplained = np.clip(1 - (common / power) * (common / other), 0, 1)
-    unexplained[(power == 0) | (other == 0)] = 1
-    unexplained[(power == 0) & (other == 0)] = 0
+        unexplained = np.clip(1 - (common / power) * (common / target_power), 0, 1)
+    unexplained[(power == 0) | (target_power == 0)] = 1
+    unexplained[(power == 0) & (target_power == 0)] = 0
     return float(np.sqrt(unexplained.mean()))
 
 
 def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
     """Return the smallest and largest value of an array if it may have been clipped to them.
 
-    A rare extreme value is not a limit, and is replaced with an infinite value. In a rounded array, the extreme value
-    of a type of integers is a limit even if it is rare.
+    An extreme value that occurs fewer than three times is not a limit, and is replaced with an infinite value. If
+    ``is_rounded`` is True, the smallest or largest number of an integer type is a limit even if it occurs once.
     """
     low, high = float(target.min()), float(target.max())
 
@@ -125,27 +126,28 @@ def describe_limits(limits: tuple[float, float], features: Doubles, mapped: Doub
 
 
 def find_simplest_map(
-    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
-    before: Sequence[Map] = (), step: float = 0.0,
+    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None,
+    references: Sequence[Doubles] = (), earlier_maps: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
     """Return the simplest map from features to an array whose residual is below the tolerance.
 
-    If there is none, return the simplest map after which few values differ, or else one near the smallest residual. A
-    map with numbers for each column is returned only if no simpler map leaves few values different. If many values
-    of the array are equal to its smallest or largest value, the mapped features are clipped to this value.
+    If there is none, return the simplest map after which less than 10% of the values differ, or else the simplest map
+    whose residual is within 25% of the smallest. A map with numbers for each column is returned only if after each
+    simpler map, at least 10% of the values differ. If several values of the array are equal to its smallest or largest
+    value, the mapped features are clipped to this value.
 
     Args:
         features, target: arrays (frames, columns).
         tolerance: largest residual of an explanation.
         cells: the cells that are compared. None for all.
-        others: features of more or fewer frames, whose means and deviations may have been used.
-        before: normalizations of the features before they were arranged.
+        references: features of more or fewer frames, whose means and deviations may have been used.
+        earlier_maps: normalizations of the features before they were arranged.
         step: largest error of the stored numbers.
     """
     cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
     limits, nearly_exact = find_limits(target[cells], is_rounded=step > 0), None
-    for name, mapped, words in _list_maps(features, target, cells, others, before, limits):
+    for name, mapped, words in _list_maps(features, target, cells, references, earlier_maps, limits):
         clipped = np.clip(mapped, *limits)
         clipping = describe_limits(limits, features[cells], mapped[cells], tolerance + step)
         fit = Fit(
@@ -164,7 +166,7 @@ def find_simplest_map(
 
 
 def _list_maps(
-    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
+    features: Doubles, target: Doubles, cells: Cells, references: Sequence[Doubles], earlier_maps: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
     """Yield the maps from features to a target array that may explain it, the simplest first.
@@ -173,8 +175,11 @@ def _list_maps(
     to the cells whose target is strictly within ``limits``. :func:`find_simplest_map` describes the other arguments.
     """
     yield "", features, 0
-    normalized = [*(map_ for sample in (features, *others) for map_ in list_normalizations(features, sample)), *before]
-    yield from normalized
+    maps = [
+        *(map_ for sample in (features, *references) for map_ in list_normalizations(features, sample)),
+        *earlier_maps,
+    ]
+    yield from maps
     cell_features, cell_targets = features[cells], target[cells]
     inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
@@ -189,7 +194,7 @@ def _list_maps(
         if fixed_offset is not None:
             yield f"{name}, of samples in -1 to 1", slope * (features - LOG_OF_SCALE) + fixed_offset, NUMBER_WORDS
     logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
-    centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
+    centered = [(name, mapped) for name, mapped, _ in maps if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
     slope, offset = fit_line(cell_features[inside], cell_targets[inside])
@@ -214,7 +219,7 @@ def _list_maps(
 
 
 def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
-    """Yield features (frames, columns) normalized by means and deviations, of each column and of all columns.
+    """Yield maps that normalize features (frames, columns) by means and deviations, of each column or of all columns.
 
     ``sample``, from which the means and deviations are taken, is the features, or more or fewer of their frames.
     """
@@ -237,22 +242,22 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
     ``slope`` is the factor from natural logarithms to the numbers of the array.
     """
     sign = "plus" if offset > 0 else "minus"
-    for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
-        if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:
-            return f"{sign} {share * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
-    natural = offset / abs(slope)
-    points = next((2**n for n in range(7, 13) if abs(abs(natural) - n * math.log(2)) < 1e-3), 0)
+    for factor, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
+        if abs(abs(offset) - factor * LOG_OF_SCALE) < 1e-2 * factor:
+            return f"{sign} {factor * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
+    natural_offset = offset / abs(slope)
+    points = next((2**n for n in range(7, 13) if abs(abs(natural_offset) - n * math.log(2)) < 1e-3), 0)
     meaning = f"= ln {points} (power divided by the number of FFT points)" if points else ""
-    if not meaning and 1e-3 < abs(natural) < 50:  # Larger offsets cannot come from the scale of samples.
-        meaning = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
+    if not meaning and 1e-3 < abs(natural_offset) < 50:  # Larger offsets cannot come from the scale of samples.
+        meaning = f"(of log energies: samples times {math.exp(natural_offset / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
 
 def fit_line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only points ``inside`` are used. Each column needs at least one such point. Return the slope and the offset, numbers
-    or (columns,). The slope is 1 if all ``x`` are equal.
+    Only the points that the mask ``inside`` selects are used, at least one of each column. Return the slope and the
+    offset, as numbers or with the shape (columns,). The slope is 1 if all ``x`` are equal.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
     x_mean, y_mean = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
@@ -276,6 +281,7 @@ def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance
     """
 
     def measure_shift(shift: int) -> tuple[float, int]:
+        """Return the distance of the arrays at a shift, and the distance of the shift from ``about``."""
         a, b = select_common_frames(features, target, shift)
         return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
 
@@ -300,17 +306,17 @@ def compute_correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of the target the equal column of the features, up to an offset and a scale.
+    """Return for each column of the target the index of the column of the features that gives it by offset and scale.
 
-    Return None if a column of the target has no such column.
+    Return None if no column of the features gives a column of the target.
     """
-    alike = compute_correlations(features, target)
-    best = alike.argmax(1)
-    return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
+    correlations = compute_correlations(features, target)
+    best = correlations.argmax(1)
+    return best.tolist() if (correlations.max(1) > 1 - 1e-6).all() else None
 
 
 def describe_order(order: Sequence[int], column_count: int) -> str:
-    """Describe ``order``, the selected ones of ``column_count`` columns. Return "" for all columns in order."""
+    """Describe ``order``, the indices of columns selected from ``column_count`` columns. Return "" for all in order."""
     order, all_columns = list(order), list(range(column_count))
     names = {
         "the first column last": [*all_columns[1:], 0],

@@ -288,7 +288,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
-    """Return the vectors of one level. Arrays are read once. A damaged kit may raise errors of many types."""
+    """Return the vectors of one level. A damaged kit raises OSError, ValueError, KeyError, TypeError or ArkError."""
     files: dict[str, Array] = {}
 
     def read_array(location: dict[str, Any]) -> Array:
@@ -302,6 +302,7 @@ def _load_level(folder: Path, level: int) -> list[Vector]:
 
     @functools.lru_cache(maxsize=64)
     def read_samples(name: str) -> Array:
+        """Return the samples (T,) of the wave file ``name``, which several vectors may share."""
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 

@@ -94,7 +94,7 @@ class FeatureModel:
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with the new options or attributes ``changes``, by name.
 
-        A new ``padding`` sets ``snip_edges``, and a new ``snip_edges`` removes the padding.
+        A new ``padding`` sets ``snip_edges`` to True, and a new ``snip_edges`` removes the padding.
         """
         edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
@@ -115,7 +115,7 @@ class FeatureModel:
         return _get_default(self.kind, name)
 
     def describe_settings_by_name(self) -> dict[str, str]:
-        """Map names of options, and then of attributes, that differ from Kaldi's defaults to their descriptions."""
+        """Return descriptions by name of the options, then of the attributes, that differ from Kaldi's defaults."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.get(name)!r}" for name in options if self.get(name) != self.get_default(name)}
         for option in TABLE:
@@ -165,9 +165,9 @@ class FeatureModel:
         is first reflected at both ends, as Kaldi does.
         """
         if not self.padding and not self.get("snip_edges"):
-            count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
-            audio = np.pad(audio, (before, self.size), mode="symmetric")[max(self.first, 0) :]
-            return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:count]
+            frame_count, start_padding = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
+            audio = np.pad(audio, (start_padding, self.size), mode="symmetric")[max(self.first, 0) :]
+            return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:frame_count]
         if len(audio) < self.size:
             return np.zeros((0, self.size), F32)
         return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift]
@@ -175,7 +175,7 @@ class FeatureModel:
     # The following methods compute features.
 
     @property
-    def is_kaldis(self) -> bool:
+    def is_computed_by_engine(self) -> bool:
         """Return True if the engine of kaldi-compat computes the whole model."""
         foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
         return self.kind == "plp" or all(getattr(self, name) == self.get_default(name) for name in foreign)
@@ -196,7 +196,7 @@ class FeatureModel:
                 does not suit the audio or the shift.
         """
         audio = pad(self.prepare_samples(samples), self.padding, self.size, self.fft_points, self.shift)
-        if self.is_kaldis:
+        if self.is_computed_by_engine:
             return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.get("snip_edges"))})
         frames = self._cut_frames(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
@@ -273,6 +273,7 @@ class FeatureModel:
         spectrum = np.sqrt(power + self.root) if is_magnitude else power
         floor = max(self.get("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
+            # The energy is a sum of powers divided by the number of points, so the floor is divided as well.
             floor = self.floor / self.fft_points or SMALLEST_ENERGY
         log_energy = np.log(np.maximum(energies, floor))
         if self.kind == "spectrogram":
@@ -303,16 +304,16 @@ class FeatureModel:
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
         count, bins = self.get("num_ceps"), self.get("num_mel_bins")
-        features = bands @ _make_cosines(count, bins)
-        features *= tables.compute_lifter(count, self.get("cepstral_lifter"))
+        cepstra = bands @ _make_cosines(count, bins)
+        cepstra *= tables.compute_lifter(count, self.get("cepstral_lifter"))
         if self.get("htk_compat") and not self.get("use_energy"):
-            features[:, 0] *= math.sqrt(2)
+            cepstra[:, 0] *= math.sqrt(2)  # The factor of HTK's C0.
         if self.dct != "kaldi":
-            features[:, :1] *= math.sqrt(2)
-            features *= math.sqrt(2 * bins) if self.dct == "sum" else 1
+            cepstra[:, :1] *= math.sqrt(2)
+            cepstra *= math.sqrt(2 * bins) if self.dct == "sum" else 1
         if self.get("use_energy"):
-            features[:, 0] = log_energy
-        return np.roll(features, -1, 1) if self.get("htk_compat") else features
+            cepstra[:, 0] = log_energy
+        return np.roll(cepstra, -1, 1) if self.get("htk_compat") else cepstra
 
 
 @functools.cache
@@ -328,7 +329,7 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
 
 
 def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
-    """Return the power spectrum (frames, points / 2 + 1) of windowed frames, with Kaldi's FFT in single precision."""
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames (frames, size) by Kaldi's float32 FFT."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     # Kaldi's FFT has the real bins 0 and points / 2 first, and then pairs of real and imaginary parts.
     [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)

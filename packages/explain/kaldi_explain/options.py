@@ -161,10 +161,10 @@ SPEECH_FEATURES: Changes = {"window_type": "rectangular", "low_freq": 0.0, "mel"
 
 
 def list_values(name: str) -> tuple[Any, ...]:
-    """Return the values of an option that a search tries."""
+    """Return the values that a search tries for the option ``name``."""
     return BY_NAME[name].values
 
 
 def has_option(kind: str, name: str) -> bool:
-    """Return True if a search may change an option of a kind of features by itself."""
+    """Return True if a search may change only the option ``name`` of a feature of the kind ``kind``."""
     return name in BY_NAME and kind in BY_NAME[name].kinds

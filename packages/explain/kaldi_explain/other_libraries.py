@@ -39,13 +39,13 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
     """Convert frequencies in Hz, of any shape, to Slaney's mel scale, or to ``ln(1 + f / corner)``.
 
-    With a ``corner`` of 700 Hz, the second scale is Kaldi's up to a factor.
+    With a ``corner`` of 700 Hz, the second scale is proportional to Kaldi's.
     """
     return np.asarray(convert_hertz_to_slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values to Hz. ``is_slaney`` and ``corner`` are the same as for :func:`convert_to_mel`."""
+    """Convert mel values to Hz: the inverse of :func:`convert_to_mel` with the same ``is_slaney`` and ``corner``."""
     return np.asarray(convert_slaney_mel_to_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -53,7 +53,7 @@ def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.
 def make_mel_filters(
     mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
-    """Return sparse filters on a spectrum: FFT bins, their weights, and the position where each filter begins.
+    """Return sparse filters on a spectrum: FFT bins (n,), their weights (n,), and the start of each filter (bins,).
 
     Args:
         mel: value of the option ``mel``.
@@ -89,7 +89,7 @@ def make_mel_filters(
 
 
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's. See :func:`make_mel_filters`."""
+    """Return the weights (points / 2 + 1, bins) of filters other than Kaldi's. See :func:`make_mel_filters`."""
     is_slaney = mel in SLANEY_SCALES
     first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
     edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
@@ -111,7 +111,7 @@ def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, h
 
 
 def find_milliseconds(samples: int, rate: float) -> float:
-    """Return the time in milliseconds with the fewest digits that Kaldi converts to the number ``samples``."""
+    """Return the time in ms with the fewest digits that Kaldi converts to ``samples`` samples at ``rate`` Hz."""
     for digits in range(1, 8):  # Also try a time that is rounded up, because Kaldi rounds numbers of samples down.
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
             if int(F32(rate) * 0.001 * F32(time)) == samples:
@@ -143,8 +143,8 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     if padding in ("reflect", "constant"):
         return points // 2, points // 2
     half_size = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
-    before = half_size - (points - size) // 2
-    return before, 2 * half_size - points + size - before
+    start_count = half_size - (points - size) // 2
+    return start_count, 2 * half_size - points + size - start_count
 
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
@@ -154,17 +154,19 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
-    before, after = count_padding(padding, size, points, shift)
-    if not before and not after:
+    start_count, end_count = count_padding(padding, size, points, shift)
+    if not start_count and not end_count:
         return audio
     if padding == "inside":
-        return audio[-before : len(audio) + after]
+        return audio[-start_count : len(audio) + end_count]
     mode = padding.partition("-")[0]
-    if min(before, after) < 0:
+    if min(start_count, end_count) < 0:
         raise OptionError(f"a shift of {shift} samples is longer than a frame of {size}: use a shorter shift")
-    if mode == "reflect" and len(audio) <= max(before, after):
-        raise OptionError(f"padding={padding!r} needs more than {max(before, after)} samples: use longer audio")
-    return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
+    if mode == "reflect" and len(audio) <= max(start_count, end_count):
+        raise OptionError(
+            f"padding={padding!r} needs more than {max(start_count, end_count)} samples: use longer audio"
+        )
+    return np.pad(audio, (start_count, end_count), mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
 # The following functions resample audio.
@@ -196,6 +198,7 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
     """Resample audio (T,) from ``rate`` to ``new_rate`` in Hz with the default filter of Kaldi and torchaudio."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
+    # The cutoff is 99% of the lower Nyquist frequency, and the filter has 6 zeros on each side.
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
@@ -230,8 +233,8 @@ def _resample_by_kaiser_window(
     times = np.arange(-half_length, half_length + 1) / fine_rate
     impulse = np.sinc(cutoff * lower * times)
     impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / zeros) ** 2, 0, 1)))
-    grid = 1 << 18
-    centered = np.zeros(grid)
+    fft_size = 1 << 18
+    centered = np.zeros(fft_size)
     centered[np.round(times * fine_rate).astype(int)] = impulse / impulse.sum()
     response = np.fft.rfft(centered).real
     period = rate // divisor
@@ -240,7 +243,7 @@ def _resample_by_kaiser_window(
     new_points = points // period * (new_rate // divisor)
     top_bin = int(min(1.5 * higher, fine_rate / 2) * points / rate)
     bins = np.arange(-top_bin, top_bin)
-    gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
+    gains = np.interp(np.abs(bins) * (rate / points), np.arange(fft_size // 2 + 1) * (fine_rate / fft_size), response)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
     images, new_bins = spectrum[bins % points] * gains, bins % new_points
     folded = np.bincount(new_bins, images.real, new_points) + 1j * np.bincount(new_bins, images.imag, new_points)

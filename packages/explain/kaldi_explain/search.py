@@ -57,17 +57,19 @@ class Search:
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
-        self.levels = (unit, unit * 32768)
+        self.levels = (unit, unit * 32768)  # Usual factors of the samples: to -1 to 1, and to 16-bit integers.
         self._rows = self._choose_rows()
         values, floored = sheet.feature_values[self._rows], find_floored_cells(sheet.feature_values)[self._rows]
         clipped = values == values.max(initial=-np.inf)
         clipped &= clipped.sum() >= THRESHOLDS.limit_cells
         is_compared = sheet.feature_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.feature_columns)
+        # The compared cells (rows, columns), and masks of cells at a floor and at the largest value.
         self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (values, floored, clipped))
+        # Caches of costs, spectra with energies, and padded audio.
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
-        self._padded: dict[tuple[Any, ...], Floats] = {}
+        self._padded_audio: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
         """Return the indices of the rows that are compared: blocks over the whole array, and the loudest rows."""
@@ -95,9 +97,9 @@ class Search:
     # The following methods compute costs.
 
     def get_cost(self, candidate: Candidate) -> float:
-        """Return the share of the array that a candidate leaves unexplained. Columns may have any offset and scale.
+        """Return the root of the share of the array's variance that a candidate leaves unexplained.
 
-        When the budget of the search is used up, a new candidate costs as much as an incomparable one.
+        Columns may have any offset and scale. Without budget, a new candidate costs as much as an incomparable one.
         """
         charge(15)
         key = candidate.key
@@ -136,9 +138,10 @@ class Search:
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
-        low = 13  # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > low:
-            return 0.5 * (measure_distance(features[:, :low], values[:, :low]) + measure_distance(features, values))
+        # Higher cepstra count less, because they depend more on the filter edges, which are still unknown.
+        size = 13  # Number of low cepstra.
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > size:
+            return 0.5 * (measure_distance(features[:, :size], values[:, :size]) + measure_distance(features, values))
         return measure_distance(features, values)
 
     def _remove_quiet_cells(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
@@ -186,28 +189,28 @@ class Search:
     def _pad_audio(self, candidate: Candidate) -> Floats:
         """Return the audio (T,) after the model's preparation, padded by reflection at both ends."""
         key = (candidate.source, candidate.whole, candidate.get("preemphasis_coefficient"))
-        if key not in self._padded:
+        if key not in self._padded_audio:
             audio = candidate.prepare_samples(candidate.source.samples)
             mode: Any = "reflect" if len(audio) > THRESHOLDS.around else "symmetric"
-            self._padded[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
-        return self._padded[key]
+            self._padded_audio[key] = np.pad(audio, THRESHOLDS.around, mode=mode)
+        return self._padded_audio[key]
 
-    def release(self, source: AudioSource) -> None:
-        """Release the samples and spectra that are kept for the audio ``source``, which is not searched again."""
+    def release_source(self, source: AudioSource) -> None:
+        """Remove the samples and spectra of the audio ``source`` from the caches. It is not searched again."""
         source.__dict__.pop("samples", None)
-        self._padded = {key: audio for key, audio in self._padded.items() if key[0] is not source}
+        self._padded_audio = {key: audio for key, audio in self._padded_audio.items() if key[0] is not source}
         self._spectra = {key: spectra for key, spectra in self._spectra.items() if key[0] is not source}
 
-    def find_best(self, candidates: Iterable[Candidate]) -> Candidate:
+    def find_best_candidate(self, candidates: Iterable[Candidate]) -> Candidate:
         """Return the candidate with the smallest cost."""
         return min(candidates, key=self.get_cost)
 
     # The following methods choose the candidates with which the search begins.
 
     def list_starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidate of each kind of features with as many columns as the array, the best kinds first.
+        """Return the best candidate of each kind of features with as many columns as the array, at most five.
 
-        The features are computed from ``source`` at the likely times ``timings`` of the array's rows.
+        The best kinds come first. The features are computed from ``source`` at the likely ``timings`` of the rows.
         """
         candidates: list[Candidate] = []
         for timing in timings:
@@ -233,26 +236,30 @@ class Search:
         Other framings and other filter edges are tried for each candidate, and dithering for all together. Frame
         options are searched for the best candidate, and then tried for the other candidates.
         """
-        noisy = [start.change({"source": start.source.noisy}) for start in starts]
+        noisy = [start.change({"source": start.source.noisy_source}) for start in starts]
         # Dithering must explain a fifth of the cost, because a floor of the energies also has an effect like dithering.
         if min(map(self.get_cost, noisy)) < THRESHOLDS.better * min(map(self.get_cost, starts)):
             starts = noisy
-        starts = [self.find_best((start, *map(start.change, start.list_framing_changes()))) for start in starts]
-        starts = [self.find_best((start, *map(start.change, self._list_edge_changes(start)))) for start in starts]
-        best = self.find_best(starts)
+        starts = [
+            self.find_best_candidate((start, *map(start.change, start.list_framing_changes()))) for start in starts
+        ]
+        starts = [
+            self.find_best_candidate((start, *map(start.change, self._list_edge_changes(start)))) for start in starts
+        ]
+        best = self.find_best_candidate(starts)
         if self.get_cost(best) > THRESHOLDS.near:
             best = self._apply_proposals(best, self._list_frame_changes(best))
         frames = {name: best.get(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
         framings = (frames, frames | {"window_type": best.get("window_type")})
-        starts = [best, *(self.find_best((start, *map(start.change, framings))) for start in starts)]
+        starts = [best, *(self.find_best_candidate((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.get_cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds and options of features with the array's number of columns. The frame shift is ``samples``."""
-        shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
-        dim, of_speech = len(self.sheet.feature_columns), abs(shift - 10) < 0.1
-        of_synthesis = (double, fourfold, 50.0)  # Frame lengths in milliseconds that are usual for speech synthesis.
-        for length in sorted({25.0} if of_speech else {*of_synthesis}):
+        """Yield kinds and options of features as wide as the array, for a frame shift of ``samples`` at ``rate`` Hz."""
+        shift_ms, double_ms, fourfold_ms = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
+        dim, is_speech_shift = len(self.sheet.feature_columns), abs(shift_ms - 10) < 0.1
+        synthesis_lengths = (double_ms, fourfold_ms, 50.0)  # Usual frame lengths in milliseconds of speech synthesis.
+        for length in sorted({25.0} if is_speech_shift else {*synthesis_lengths}):
             library = {"frame_length": length} | LIBRARY_MEL
             for mel, name in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
                 if 3 <= dim <= 256:
@@ -262,14 +269,14 @@ class Search:
                 mel_filters = library | {"num_mel_bins": dim, "mel": mel}
                 for added in (1.0, 1e-6):  # log1p adds 1, and users of torchaudio most often add 1e-6.
                     yield "fbank", mel_filters | {"scale": self.levels[0], "added": added, "floor": 0.0}
-                if of_speech:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
+                if is_speech_shift:  # An FFT of 512 points for 400 samples is as usual as an FFT of 400 points.
                     yield "fbank", mel_filters | {"round_to_power_of_two": True}
             for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
                 if 4 <= dim <= min(bins, 80):
                     cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
                     yield "mfcc", cepstra
                     yield "mfcc", cepstra | {"scale": self.levels[0]} | DB_80
-        for length in sorted({min(25.0, fourfold)} if of_speech else {min(25.0, fourfold), 50.0}):
+        for length in sorted({min(25.0, fourfold_ms)} if is_speech_shift else {min(25.0, fourfold_ms), 50.0}):
             yield from _list_kaldi_templates(rate, length, dim)
         points = 2 * (dim - 1)
         for length in (
@@ -282,8 +289,8 @@ class Search:
 
     # The following methods improve a candidate.
 
-    def improve(self, candidate: Candidate) -> Candidate:
-        """Return a candidate with changed options that explains more, until no change helps or the stage's budget ends.
+    def improve_candidate(self, candidate: Candidate) -> Candidate:
+        """Change options of a candidate until no change helps or the stage's budget ends, and return the result.
 
         Changes of one option are tried first. When little is unexplained, options that can compensate for each other
         are changed together: the frames, and the filters with the preparation of the samples.
@@ -294,14 +301,14 @@ class Search:
             (self._list_filter_changes, THRESHOLDS.close),
         )
         while not self.budget.is_stage_over() and self.get_cost(candidate) > THRESHOLDS.explained:
-            candidate = self._simplify(candidate)
-            improved = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
+            candidate = self._simplify_candidate(candidate)
+            target_cost = 0.99 * self.get_cost(candidate)  # Stop after a round that reduces the cost by less than 1%.
             for propose, max_cost in proposals:
-                if improved < self.get_cost(candidate) < max_cost:
+                if target_cost < self.get_cost(candidate) < max_cost:
                     candidate = self._apply_proposals(candidate, propose(candidate))
-            if self.get_cost(candidate) > improved:
+            if self.get_cost(candidate) > target_cost:
                 break
-        return self._simplify(candidate)
+        return self._simplify_candidate(candidate)
 
     def _apply_proposals(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
         """Return the candidate with all proposals that explain more, of which the best are applied first.
@@ -316,21 +323,21 @@ class Search:
                 candidate = other
         return candidate
 
-    def _simplify(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with Kaldi's defaults for all options that hardly change the cost."""
+    def _simplify_candidate(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with Kaldi's defaults for all options that reduce the cost by at most 2%."""
         names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
-        plain: list[Changes] = [{name: candidate.get_default(name)} for name in names]
+        defaults: list[Changes] = [{name: candidate.get_default(name)} for name in names]
         levels = {name: candidate.get_default(name) for name in ("scale", "added", "floor", "span")}
         same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
         same_frames: list[Changes] = []
         # A periodic window equals a Kaldi window that is one sample longer, whose last value is usually 0.
         if candidate.window == "periodic":
-            usual: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
-            same_frames = [changes for changes in usual if candidate.change(changes).size == candidate.size + 1]
+            lengths: list[Changes] = [{"frame_length": x, "window": "kaldi"} for x in list_values("frame_length")]
+            same_frames = [changes for changes in lengths if candidate.change(changes).size == candidate.size + 1]
         # Removing the DC offset of the whole recording changes only edge frames if each frame's offset is also removed.
-        parts: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
+        single_steps: list[Changes] = [{"whole": (part,)} for part in candidate.whole if len(candidate.whole) > 1]
         # Options are tried twice, because an option may only return to its default after another option has.
-        for changes in [*same_shape, *same_frames, *plain, *plain, *parts, levels]:
+        for changes in [*same_shape, *same_frames, *defaults, *defaults, *single_steps, levels]:
             other = candidate.change(changes)
             limit = max(1.02 * self.get_cost(candidate), THRESHOLDS.explained)
             if other.key != candidate.key and self.get_cost(other) <= limit:
@@ -351,14 +358,14 @@ class Search:
             lowest = min(lowest, self.get_cost(candidate.change(changes)))
             yield changes
         if has_option(candidate.kind, "low_freq") and cost < THRESHOLDS.unlike:
-            fitted = self.refine(candidate, EDGES)
+            fitted = self.refine_options(candidate, EDGES)
             if self.get_cost(fitted) < 0.5 * lowest:  # Fitted edges always gain a little, so they must halve the cost.
                 yield {name: fitted.get(name) for name in ("mel", *EDGES)}
 
     def _list_frame_changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield changes of the framing, and of frame lengths and windows together.
 
-        A wrong window can imitate a wrong frame length. The centers of the frames stay.
+        A wrong window can imitate a wrong frame length. The centers of the frames do not move.
         """
         yield from candidate.list_framing_changes()
         center, ranked = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
@@ -381,12 +388,12 @@ class Search:
         joint: list[Changes] = [{name: candidate.get(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
-                refined = self.refine(candidate.change({"mel": mel}), EDGES)
+                refined = self.refine_options(candidate.change({"mel": mel}), EDGES)
                 yield {name: refined.get(name) for name in ("mel", *EDGES)}
             low, high = (_get_number(candidate, name) for name in EDGES)
             near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
             pairs = itertools.product(
-                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _name_edge(high, candidate.rate)}
+                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _convert_edge(high, candidate.rate)}
             )
             joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
         factors = list_values("preemphasis_coefficient")[:5]
@@ -412,16 +419,16 @@ class Search:
         count, bins = THRESHOLDS.narrow_filters, candidate.get("num_mel_bins")
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
-            alike = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
+            correlations = compute_correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
         numbers = self._columns - int(bool(candidate.get("use_energy")) and not candidate.get("htk_compat"))
-        is_local = (alike.max(1) > THRESHOLDS.local) & (numbers >= 0) & (numbers < bins)
-        numbers, alike = numbers[is_local] + 1, alike[is_local]
+        is_local = (correlations.max(1) > THRESHOLDS.local) & (numbers >= 0) & (numbers < bins)
+        numbers, correlations = numbers[is_local] + 1, correlations[is_local]
         if len(numbers) < 3:
             return
-        rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
-        left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
+        rate, best = candidate.rate, np.clip(correlations.argmax(1), 1, count - 2)
+        left, middle, right = (correlations[np.arange(len(best)), best + k] for k in (-1, 0, 1))
         bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
         step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
         centers = convert_to_hertz(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
@@ -437,7 +444,7 @@ class Search:
             mel_scale = (
                 candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
             )
-            yield {"mel": mel_scale, "low_freq": low, "high_freq": _name_edge(high, rate)}
+            yield {"mel": mel_scale, "low_freq": low, "high_freq": _convert_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
                 shift_hz, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
@@ -447,15 +454,15 @@ class Search:
                            for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip
                 for pair in itertools.product(*nearest):
                     if pair[0] < pair[1] <= rate / 2:
-                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _name_edge(pair[1], rate)}
+                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _convert_edge(pair[1], rate)}
 
-    def refine(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
+    def refine_options(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
         """Return the candidate with fitted values of the numeric options ``names``, rounded if the cost allows it.
 
-        The options are changed together by the steps that least squares give, from estimated filter edges on.
+        The fit begins with estimated filter edges. Each iteration changes all options by steps from least squares.
         """
         names = [name for name in names if has_option(candidate.kind, name)]
-        best = self.find_best((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))
+        best = self.find_best_candidate((candidate, *map(candidate.change, self._list_estimated_edges(candidate))))
         last_cost, goal = THRESHOLDS.incomparable, self._values - self._values.mean(0)
         while names and THRESHOLDS.explained < self.get_cost(best) < last_cost and not self.budget.is_stage_over():
             last_cost, values = self.get_cost(best), {name: _get_number(best, name) for name in names}
@@ -471,14 +478,14 @@ class Search:
             steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
             fitted = [{name: float(np.clip(values[name] + factor * steps[name], 0, best.rate / 2)) for name in names}
                       for factor in (1, 0.5, 0.25)]  # fmt: skip
-            best = self.find_best((best, *map(best.change, fitted)))
+            best = self.find_best_candidate((best, *map(best.change, fitted)))
         limit = max(1.05 * self.get_cost(best), THRESHOLDS.explained)
         # Options are usually set to round numbers, so take the fewest digits that explain the array about equally well.
         for name in names:
             rounded = (best.change({name: round(best.get(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.get_cost(other) <= limit), best)
         if "high_freq" in names:
-            best = best.change({"high_freq": _name_edge(_get_number(best, "high_freq"), best.rate)})
+            best = best.change({"high_freq": _convert_edge(_get_number(best, "high_freq"), best.rate)})
         return best if self.get_cost(best) < self.get_cost(candidate) else candidate
 
 
@@ -514,7 +521,7 @@ def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tupl
 
 
 def _get_gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the largest share of the cost that ``changes`` may leave. An unchanged offset does not count."""
+    """Return the largest share of the cost that may remain after ``changes``. An unchanged offset does not count."""
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
 
@@ -555,10 +562,10 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Raise features to the floor of an array in the columns in which the array has ``floored`` cells.
+    """Raise features (rows, columns) to an array's floor in the columns in which the mask ``floored`` selects cells.
 
     The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
-    cells ``inside`` the array's limits, converts the floor to the scale of the features.
+    cells that the mask ``inside`` selects, converts the floor to the scale of the features.
     """
     count = np.maximum(inside.sum(0), 1)
     features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))
@@ -568,7 +575,7 @@ def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask
     return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 
-def _name_edge(high: float, rate: float) -> float:
+def _convert_edge(high: float, rate: float) -> float:
     """Return an upper edge in Hz as Kaldi's users write it: 0 for the Nyquist frequency, -200 for 200 Hz below it.
 
     Unusual distances from the Nyquist frequency are not converted.
@@ -578,6 +585,6 @@ def _name_edge(high: float, rate: float) -> float:
 
 
 def _get_number(candidate: Candidate, name: str) -> float:
-    """Return the value of an option that is a number. ``high_freq`` is returned in Hz."""
+    """Return the value of a numeric option. ``high_freq`` relative to the Nyquist frequency is converted to Hz."""
     value = float(candidate.get(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

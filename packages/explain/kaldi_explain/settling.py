@@ -59,20 +59,20 @@ class Settled:
     rounding: str = ""
 
     @property
-    def words(self) -> int:
+    def word_count(self) -> int:
         """Number of properties that the explanation of this candidate has to name."""
-        around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
+        steps = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.get(name) != self.candidate.get_default(name) for name in LEVELS)
-        doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.list_settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
+        extra = DOUBTFUL_WORDS * levels if self.step and self.fit.word_count >= fits.NUMBER_WORDS else 0
+        return len(self.candidate.list_settings()) + steps + self.fit.word_count + len(self.describe_shift()) + extra
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def compute_cost(self) -> float:
-        """Return the residual, increased by 5% for each of :attr:`words`."""
-        return self.fit.residual * (1 + 0.05 * self.words)
+        """Return the residual, increased by 5% for each of the :attr:`word_count` words."""
+        return self.fit.residual * (1 + 0.05 * self.word_count)
 
     def measure_unexplained(self, compared: Mask | None = None) -> float:
         """Return the root of the share of the array's variance that is not explained.
@@ -87,18 +87,18 @@ class Settled:
         return float(np.sqrt(np.minimum(error, 1).mean())) if is_varying.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
-        """Describe which columns of the features the array has, and in which order."""
+        """Describe which columns of the features the array has, and in which order. Return "" for all in order."""
         order = self.candidate.order
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
-    def describe_shift(self, before: int = 0, after: int = 0) -> list[str]:
+    def describe_shift(self, named_at_start: int = 0, named_at_end: int = 0) -> list[str]:
         """Describe missing and additional frames at both ends of the array.
 
-        ``before`` and ``after`` count frames at the start and at the end whose reason the answer names already.
+        The arguments count frames at the start and at the end that the answer names already.
         """
-        missing = len(self.features) - self.frame - len(self.target) - after
+        missing = len(self.features) - self.frame - len(self.target) - named_at_end
         missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
-        return fits.describe_frame_counts({"start": self.row - self.frame - before, "end": -missing})
+        return fits.describe_frame_counts({"start": self.row - self.frame - named_at_start, "end": -missing})
 
 
 class Settling:
@@ -110,7 +110,7 @@ class Settling:
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
-    def settle(self, candidate: Candidate) -> Settled | None:
+    def settle_candidate(self, candidate: Candidate) -> Settled | None:
         """Return the simplest settled variation of a candidate within the tolerance, or else the nearest, or None.
 
         None means that the candidate cannot be compared with the array.
@@ -123,21 +123,21 @@ class Settling:
         best = self._fit_candidate(best.candidate) or best
         # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
-            self._list_levels,
-            _list_edge_variations,
-            self._list_levels,
-            _list_edge_variations,
+            self._vary_levels,
+            _vary_edges,
+            self._vary_levels,
+            _vary_edges,
         ]
         for step in steps:
             # Rounding can be the answer only if no row is missing. Zeros after the audio may still give missing rows.
             is_whole = best.cells[0].size == self.sheet.rows[: THRESHOLDS.settled_rows].sum()
-            if is_whole and best.fit.words < fits.NUMBER_WORDS:
+            if is_whole and best.fit.word_count < fits.NUMBER_WORDS:
                 rounded = self._explain_by_rounding(best)
                 if rounded.is_explained_by(self.tolerance):
                     return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
             best = self._choose_best([best, *map(self._fit_candidate, candidates)]) or best
-            if best.fit.residual <= self.tolerance and step == _list_edge_variations:
+            if best.fit.residual <= self.tolerance and step == _vary_edges:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = fit_map(best.candidate, self.sheet, self.tolerance) or best
@@ -165,7 +165,7 @@ class Settling:
         return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest candidate that explains the array, or else the nearest candidate, or None without any.
+        """Return the simplest candidate that explains the array, or else the nearest one, or None without candidates.
 
         Only the candidates that give the largest number of rows compete.
         """
@@ -174,10 +174,13 @@ class Settling:
         settled = exact or settled
         row_count = max((candidate.cells[0].size for candidate in settled), default=0)
         settled = [candidate for candidate in settled if candidate.cells[0].size == row_count]
-        return min(settled, key=lambda candidate: candidate.words if exact else candidate.compute_cost(), default=None)
+        return min(settled, key=lambda result: result.word_count if exact else result.compute_cost(), default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
-        """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
+        """Return features and the array's values in the rows that both have, and a mask of these rows.
+
+        Only the first ``THRESHOLDS.settled_rows`` rows of a long array are compared. The mask has the array's rows.
+        """
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
         frames = candidate.start + np.arange(rows) * stride
@@ -187,7 +190,7 @@ class Settling:
     def _include_silence(self, candidate: Candidate) -> Sheet:
         """Return the sheet with silent rows, where features are at a floor, among the rows that are compared.
 
-        For resampled audio, leave out rows and columns quieter than its last bit instead, because resamplers differ.
+        For resampled audio, leave out rows and columns below one-bit noise instead, where resamplers differ.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
@@ -213,7 +216,7 @@ class Settling:
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
-    def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _vary_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations of a candidate in the level of energies or cepstra: floors, scales, DCTs, lifters."""
         if self.sheet.arrangement.taps:  # Deltas do not depend on the level of energies.
             yield candidate.change({"scale": 1.0})
@@ -223,15 +226,15 @@ class Settling:
         if has_energy:  # A first column at a floor may or may not be the energy.
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
-            yield from self._list_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._list_floors(shape)
+            yield from self._vary_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._vary_floors(shape)
         if candidate.get("use_energy") or has_energy:
             lowest = self.sheet.feature_values[:, -1 if candidate.get("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
 
-    def _list_floors(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield the candidate with scales and floors of its energies."""
+    def _vary_floors(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield the candidate with usual scales and floors of its energies, and with the floor that the array shows."""
         levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
@@ -243,19 +246,19 @@ class Settling:
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
         log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
         power, error = 1.0 if candidate.get("use_power") is False else 2.0, THRESHOLDS.floor_error
-        known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
+        pairs = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         # Code that computes magnitudes may add 1e-9 to the powers, which changes magnitudes near a floor.
         roots = dict.fromkeys((candidate.root, 1e-9)) if power == 1 else (candidate.root,)
         yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
-                    for (scale, floor), root in itertools.product(known, roots))  # fmt: skip
+                    for (scale, floor), root in itertools.product(pairs, roots))  # fmt: skip
         is_db_80 = abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error
         if is_db_80:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
         if math.isnan(log_floor):  # Too few cells show the floor, so usual floors are tried.
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif not known and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
+        elif not pairs and not is_db_80 and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
@@ -285,7 +288,7 @@ class Settling:
         is_shown = floor > floored_energies.min() + THRESHOLDS.floor_error
         return (floor if is_shown else math.nan), float(energies.max())
 
-    def _list_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _vary_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with each combination of a DCT, a lifter and a scale of the samples."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
@@ -299,7 +302,7 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return a list of the lifter that gives cepstra the deviations of the array's columns, or an empty list."""
+        """Return [lifter] for the lifter, 2 to 99, that gives cepstra the deviations of the array's columns, or []."""
         if candidate.order is not None or self.sheet.feature_values.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
@@ -314,9 +317,9 @@ class Settling:
 
 
 def compute_features(candidate: Candidate, frame_count: int | None = None) -> Doubles:
-    """Return the features (frames, dim) of a candidate for the whole audio, or for at least its first frames.
+    """Return the features (frames, dim) of a candidate for the whole audio, or only for the start of the audio.
 
-    ``frame_count`` frames from the candidate's first row on are computed, and a few more. None for the whole audio.
+    The start has at least ``frame_count`` frames from the candidate's first row on. None selects the whole audio.
     """
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
     if frame_count is not None:
@@ -356,7 +359,7 @@ def fit_map(
     if count < 2 or compared.sum() < 2:
         return None
     last = int(np.flatnonzero(compared)[-1]) + 1
-    others = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
+    references = [features] * (len(features) != count) + [common_features[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     earlier_maps: list[fits.Map] = []
     # The mean over single frames differs from the mean over stacked rows, so also try a normalization before stacking.
@@ -364,12 +367,12 @@ def fit_map(
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.select_common_frames(arrangement.apply(normalized), values, start)
             earlier_maps.append((f"before that: {name}", mapped, words))
-    fit = fits.find_simplest_map(common_features, target, tolerance, cells, others, earlier_maps, sheet.step)
+    fit = fits.find_simplest_map(common_features, target, tolerance, cells, references, earlier_maps, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 
-def _list_edge_variations(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield variations of a candidate that mainly change the frames at the edges of the audio: paddings, zeros."""
+def _vary_edges(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield the candidate with other paddings, zeros after the audio, and preemphasis of the whole audio."""
     for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
@@ -409,21 +412,21 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
     compared[settled.cells[0]], columns[settled.cells[1]] = True, False
-    part = slice(settled.row, settled.row + len(mapped))
+    row_slice = slice(settled.row, settled.row + len(mapped))
     rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
-    rows[part] = wrong[:, ~columns].any(1) & ~compared
+    rows[row_slice] = wrong[:, ~columns].any(1) & ~compared
     if is_resampled:
-        quiet[part] = rows[part] & (sheet.rows[part] | _find_quiet_rows(settled))
+        quiet[row_slice] = rows[row_slice] & (sheet.rows[row_slice] | _find_quiet_rows(settled))
         rows &= ~quiet
-    inner = np.flatnonzero(~rows)
-    ends = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
-    padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
+    inner_rows = np.flatnonzero(~rows)
+    padding_counts = {"start": int(inner_rows[0]), "end": len(rows) - int(inner_rows[-1]) - 1}
+    padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in padding_counts.items() if n]
     is_padding = np.ones(len(rows), bool)
-    is_padding[inner[0] : inner[-1] + 1] = False
+    is_padding[inner_rows[0] : inner_rows[-1] + 1] = False
     first = find_first_column(sheet)
     informative = sheet.columns if sheet.arrangement.words else sheet.feature_columns
     quiet_columns = np.logical_and(columns & informative, is_resampled)
-    ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
+    ignored = quiet[row_slice][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
     inside = (mapped > mapped.min()) & (mapped < mapped.max())
     slope, offset = fits.fit_line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
@@ -431,24 +434,24 @@ def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     if settled.rounding:  # Rounding explains all differences of the compared cells.
         features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
-        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
+        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[row_slice],
         settled.row, first,
     )  # fmt: skip
     quiet_columns &= wrong[compared].any(0)
-    parts = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
-    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
+    quiet_places = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
+    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in quiet_places if len(places)]
     return Places(padding, silence, find_deviations(comparison))
 
 
 def find_first_column(sheet: Sheet) -> int:
-    """Return the index of the array's first column that features give."""
+    """Return the index of the array's first column that the features give."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
     """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
 
-    All rows of rearranged features are returned, because such rows do not belong to single frames.
+    If features were rearranged, the mask selects all rows, because such rows do not belong to single frames.
     """
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)

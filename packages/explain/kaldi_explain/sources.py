@@ -57,14 +57,14 @@ class AudioSource:
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
     @functools.cached_property
-    def noisy(self) -> AudioSource:
+    def noisy_source(self) -> AudioSource:
         """This audio with added noise, which is as large as the noise of Kaldi's default dithering."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
     @functools.cached_property
-    def at_other_rates(self) -> list[AudioSource]:
-        """This audio at the most common other sampling rates. The FFT resampler stands in for all resamplers."""
+    def sources_at_other_rates(self) -> list[AudioSource]:
+        """This audio at the most common other sampling rates. The FFT resampler approximates all resamplers."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
 
     @property
@@ -75,7 +75,7 @@ class AudioSource:
     def add_rounding_noise(self) -> AudioSource:
         """Add noise of a millionth of the largest sample, as large as the difference of two resamplers of one kind.
 
-        Return audio that was not resampled unchanged, because it has no such difference.
+        Audio that was not resampled has no such difference, and is returned unchanged.
         """
         if not self.is_resampled:
             return self
@@ -102,11 +102,11 @@ class AudioSource:
 
 
 def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
-    """Return audio (T,) or (channels, T) as a recording (channels, T).
+    """Return audio (T,) or (channels, T) at ``rate`` Hz as a recording (channels, T).
 
     Raises:
-        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has too many channels,
-            or is shorter than 25 ms.
+        AudioError: the audio is not a numeric array of these shapes, contains NaN or infinity, has more than 32
+            channels, or is shorter than 25 ms.
     """
     try:
         recording = np.asarray(audio)
@@ -150,7 +150,7 @@ def count_clipped_samples(recording: npt.NDArray[Any]) -> int:
 
 
 def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
-    """Return the channels of a recording (channels, T) with ``rate`` in Hz and, if there are several, their mean."""
+    """Return the channels of a recording (channels, T) at ``rate`` Hz, followed by their mean if there are several."""
     channel_count, length = recording.shape
     if channel_count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]

@@ -66,33 +66,34 @@ class Pattern:
         count = len(self.rows)
 
         def measure_excess(shift: float) -> float:
-            """Return the difference between the numbers of rows of the whole audio and of the array."""
+            """Return how many rows the whole audio has more or fewer than the array, for a frame shift in samples."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = list_usual_shifts(source.rate)
         # With these shifts, the array covers the whole audio, up to three rows and 2048 samples.
-        whole = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
-        whole.sort(key=lambda shift: measure_excess(shift) > 2)
+        whole_shifts = [shift for shift in shifts if measure_excess(shift) <= 3 + 2048 / shift / stride]
+        whole_shifts.sort(key=lambda shift: measure_excess(shift) > 2)
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
-            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
-        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole]
+            # Assume that the first frame is 25 ms long, and begins with the audio.
+            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole_shifts]
+        timings = [self._find_best_timings(source, shift * stride, is_whole=True)[0] for shift in whole_shifts]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
-            near = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
-            timings = [*timings[:2], *near[:2]]
+            near_timings = [timing for timing in timings[2:] if measure_excess(timing.shift / stride) <= 2]
+            timings = [*timings[:2], *near_timings[:2]]
         else:
-            exact = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
+            exact_timings = [timing for timing in timings if measure_excess(timing.shift / stride) <= 1][:3]
             # The array may cover the whole audio even if the correlation is low, so keep these timings.
-            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
-            estimated = round(source.length / count / stride)
-            if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-                timings.append(self._find_best_timings(source, estimated * stride, is_whole=True)[0])
-            possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
-            timings += [best for shift in possible for best in self._find_best_timings(source, shift, is_whole=False)]
+            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact_timings]
+            estimated_shift = round(source.length / count / stride)
+            if not whole_shifts and 0.002 * source.rate < estimated_shift < 0.1 * source.rate:
+                timings.append(self._find_best_timings(source, estimated_shift * stride, is_whole=True)[0])
+            row_shifts = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
+            timings += [best for shift in row_shifts for best in self._find_best_timings(source, shift, is_whole=False)]
             timings.sort(key=lambda timing: -timing.score)
             limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
-            likely = [timing for timing in timings if timing.score > limit][:9]
-            timings = [*dict.fromkeys([*exact, *from_beginning, *likely])]
+            likely_timings = [timing for timing in timings if timing.score > limit][:9]
+            timings = [*dict.fromkeys([*exact_timings, *from_beginning, *likely_timings])]
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _find_best_timings(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
@@ -112,6 +113,7 @@ class Pattern:
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
+            # An energy belongs to the middle of 5 steps.
             positions = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
@@ -137,7 +139,7 @@ def list_usual_shifts(rate: float) -> list[int]:
 
 
 def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
-    """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
+    """Return the share of the variance of components (n, frames) that is a linear function of bands (m, frames).
 
     The share that chance explains is subtracted. ``independent`` is the share of frames that differ from their
     neighbors.
@@ -158,6 +160,7 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     """
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
+        # Powers and magnitudes have a much larger range than their logarithms.
         values = np.log(target + 1e-6 * target.max())
     # Clip to the range of 90% of the values, because silence would otherwise dominate the variance.
     values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
@@ -194,13 +197,13 @@ def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
 
 
 def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames.
+    """Return uncorrelated weighted sums (frames, count) of the log energies of bands (frames, count).
 
-    The sums are 0 if there are fewer than two frames per band.
+    The energies are first smoothed over ``width`` frames. The sums are 0 if there are fewer than two frames per band.
     """
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
-    sums = np.cumsum(padded, axis=0)
-    smooth = (sums[width:] - sums[:-width]) / width if width > 1 else energies
+    cumulative_sums = np.cumsum(padded, axis=0)
+    smooth = (cumulative_sums[width:] - cumulative_sums[:-width]) / width if width > 1 else energies
     bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
@@ -208,22 +211,22 @@ def _decorrelate_bands(energies: Doubles, width: int) -> Doubles:
     return np.asarray((bands - bands.mean(0)) @ (directions / np.sqrt(values)))
 
 
-def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
-    """Return the share of the variance of ``first`` that ``second`` explains at each lag: (U - T + 1,), from 0 to 1.
+def correlate_at_lags(components: Doubles, rows: Mask, bands: Doubles) -> Doubles:
+    """Return the share, from 0 to 1, of the variance of components that bands explain at each lag: (U - T + 1,).
 
-    ``first`` are series (n, T), which are zero outside of the mask ``rows`` (T,) of the compared times. ``second`` are
-    longer series (m, U), which are uncorrelated with one another.
+    ``components`` (n, T) are zero outside of the mask ``rows`` (T,) of the compared times. ``bands`` (m, U) are longer
+    series, which are uncorrelated with one another.
     """
-    count, total = first.shape[1], second.shape[1]
-    size, inside, num_rows = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
-    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (second, second**2))
+    length, total_length = components.shape[1], bands.shape[1]
+    size, inside, row_count = 1 << (total_length + length).bit_length(), slice(0, total_length - length + 1), rows.sum()
+    spectra, squared_spectra = (np.fft.rfft(series, size) for series in (bands, bands**2))
 
     def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / num_rows, 0.1 * num_rows)
-    centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
+    power = np.maximum(correlate(squared_spectra, mask) - correlate(spectra, mask) ** 2 / row_count, 0.1 * row_count)
+    centered = np.where(rows, components - components[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
     explained = sum((correlate(spectra, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))

@@ -23,13 +23,13 @@ class Budget:
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
-        settling = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
-        answering = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
+        settling_seconds = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
+        answering_seconds = float(np.clip(0.05 * seconds_of_audio, 0.25, 0.5))
         self.is_exhausted = self.is_slow = False
         self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
-        self._now = 0.0
-        self._end_of_settling = THRESHOLDS.seconds - answering
-        self._end_of_search = self._end_of_stage = self._end_of_settling - settling
+        self._now = 0.0  # Last processor time, in seconds since the start, that was read from the clock.
+        self._end_of_settling = THRESHOLDS.seconds - answering_seconds
+        self._end_of_search = self._end_of_stage = self._end_of_settling - settling_seconds
 
     def charge(self, units: float) -> None:
         """Add ``units`` of work, about one for each microsecond of a processor core."""

@@ -173,7 +173,7 @@ def test_whispers_map_is_named_for_samples_on_either_scale() -> None:
     for shift, samples, words in (0.0, "", 1), (2 * np.log(32768), ", of samples in -1 to 1", NUMBER_WORDS):
         fit = find_simplest_map(NOISE, (NOISE - shift) / np.log(10) / 4 + 1, 1e-6)
         assert fit.name == f"(x + 4) / 4 of logarithms to base 10, as in Whisper{samples}"
-        assert fit.words == words
+        assert fit.word_count == words
 
 
 def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:

@@ -781,7 +781,7 @@ def make_candidate(kind: str, **options: Any) -> Candidate:
 def test_offset_of_the_whole_recording_is_dropped_where_only_preemphasis_makes_a_difference() -> None:
     search = make_search(port(SPEECH, whole_preemphasis=True, bins=40))
     candidate = make_candidate("fbank", num_mel_bins=40, whole=("offset", "preemphasis"))
-    assert search._simplify(candidate).whole == ("preemphasis",)
+    assert search._simplify_candidate(candidate).whole == ("preemphasis",)
 
 
 @pytest.mark.parametrize("taps", [(), (-0.5, 0.0, 0.5)])
@@ -796,17 +796,17 @@ def test_candidate_without_the_last_of_ordered_columns_cannot_be_compared(taps: 
 def test_usual_frame_length_is_preferred_to_a_periodic_window_of_one_sample_less() -> None:
     search = make_search(Fbank(num_mel_bins=40, dither=0.0, frame_length=20.0)(SAMPLES))
     candidate = make_candidate("fbank", num_mel_bins=40, frame_length=19.9375, window="periodic")
-    simple = search._simplify(candidate)
+    simple = search._simplify_candidate(candidate)
     assert (simple.get("frame_length"), simple.window) == (20.0, "kaldi")
 
 
 def test_rounding_explains_named_logarithms_before_levels_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of a wide spectrogram would use up the budget, and rounding would not be tried after them."""
-    monkeypatch.setattr(Settling, "_list_levels", lambda self, candidate: pytest.fail("levels were tried"))
+    monkeypatch.setattr(Settling, "_vary_levels", lambda self, candidate: pytest.fail("levels were tried"))
     candidate = make_candidate("spectrogram", bins="log", remove_dc_offset=False)
     accurate = candidate.change({"precise": True}).compute(SAMPLES.astype(np.float32)).astype(np.float64)
     array = 10 / np.log(10) * accurate
-    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    settled = Settling(make_search(array), 1e-6).settle_candidate(candidate)
     assert settled is not None and settled.fit.name.startswith("decibels") and settled.candidate.precise
 
 
@@ -816,7 +816,7 @@ def test_zeros_after_the_audio_are_tried_before_rounding() -> None:
     candidate = make_candidate("fbank", **stft)
     accurate = candidate.change({"precise": True, "source": append_zeros(candidate.source)})
     array = accurate.compute(accurate.source.samples).astype(np.float64)[: len(SAMPLES) // 160 + 2] / np.log(10)
-    settled = Settling(make_search(array), 1e-6).settle(candidate)
+    settled = Settling(make_search(array), 1e-6).settle_candidate(candidate)
     assert settled is not None and len(settled.target) == len(array), settled
 
 
@@ -844,9 +844,9 @@ def test_number_added_to_powers_is_tried_with_a_known_floor(monkeypatch: pytest.
     monkeypatch.setattr(Settling, "_find_floor", lambda self, candidate: (np.log(1e-5), 10.0))
     settling = Settling(make_search(np.random.default_rng(0).normal(size=(118, 80))), 1e-3)
     magnitudes = make_candidate("fbank", num_mel_bins=80, use_power=False)
-    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._list_floors(magnitudes)}
+    assert (1e-5, 1e-9) in {(each.floor, each.root) for each in settling._vary_floors(magnitudes)}
     powers = make_candidate("fbank", num_mel_bins=80)
-    assert {each.root for each in settling._list_floors(powers)} == {0.0}
+    assert {each.root for each in settling._vary_floors(powers)} == {0.0}
 
 
 def test_other_rates_are_searched_only_where_they_explain_more_than_the_own_rate(
@@ -875,7 +875,7 @@ def test_rate_at_which_few_options_are_wrong_needs_a_fifth_of_the_cost_only(
 ) -> None:
     """The early search at other rates otherwise asks for more than half of the cost."""
     other_source = SimpleNamespace(rate=16000)
-    source = SimpleNamespace(rate=24000, at_other_rates=[other_source])
+    source = SimpleNamespace(rate=24000, sources_at_other_rates=[other_source])
     candidate: Any = SimpleNamespace(rate=24000, source=source, shift=240, first_sample=0, size=600)
     candidate.remove_noise = lambda: candidate
     starts = {24000: SimpleNamespace(cost=0.5), 16000: SimpleNamespace(cost=0.2)}

@@ -36,7 +36,7 @@ _broken: WeakSet[Any] = WeakSet()
 def check_writable(stream: Any) -> None:
     """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
     if stream in _broken:
-        WholeWrites(name_of_stream(stream), broken=True).raise_error()
+        WholeWrites(get_stream_name(stream), broken=True).raise_error()
 
 
 def mark_broken(stream: Any) -> None:
@@ -50,7 +50,7 @@ def is_name(target: object) -> bool:
     return isinstance(target, str | PathLike)
 
 
-def name_of_stream(target: FileOrName) -> str:
+def get_stream_name(target: FileOrName) -> str:
     """Return the name of a path or stream for messages. A stream without a name is called "<stream>"."""
     return decode_file_name(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
 
@@ -74,7 +74,7 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
     stream: Any = getattr(target, "buffer", target)
     if isinstance(stream, io.TextIOBase):
         message = "is a text stream without a binary buffer: open it in binary mode"
-        raise OpenError(message, file=name_of_stream(target))
+        raise OpenError(message, file=get_stream_name(target))
     source, start = _open_regular_file(stream, whole), 0
     if source is None:
         name, position = str(getattr(target, "name", "<stream>")), find_position(stream)
@@ -99,7 +99,7 @@ def read_key(fd: Any) -> str | None:
     """
     ahead = fd.peek() if type(fd) is io.BufferedReader else b""
     if b" " in ahead.lstrip():  # The buffer has the whole key, so it can be read without a source.
-        source: Source = BytesSource(ahead, name=name_of_stream(fd))
+        source: Source = BytesSource(ahead, name=get_stream_name(fd))
         key = keys.read_key(source)
         fd.read(source.tell())
         return key
@@ -107,17 +107,17 @@ def read_key(fd: Any) -> str | None:
         return keys.read_key(source)
 
 
-def _open_regular_file(stream: Any, ahead: bool) -> Source | None:
+def _open_regular_file(stream: Any, may_read_ahead: bool) -> Source | None:
     """Return a source at the position of an open regular file, and None for any other stream.
 
-    If ``ahead`` is True, the source may read beyond an object, as in :class:`~io_ark.streams.source.FileSource`.
+    ``may_read_ahead`` is True if the source may read beyond an object (:class:`~io_ark.streams.source.FileSource`).
     """
     if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
         return None
     status = os.fstat(stream.fileno())
     if not stat.S_ISREG(status.st_mode):
         return None
-    return FileSource(stream.fileno(), stream.tell(), status.st_size, str(stream.name), stream, ahead)
+    return FileSource(stream.fileno(), stream.tell(), status.st_size, str(stream.name), stream, may_read_ahead)
 
 
 def find_position(stream: Any) -> int | None:
@@ -151,7 +151,7 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
     with suppress(OSError, AttributeError):
         start = binary.tell()
     return Output(
-        name_of_stream(target), sink, lambda: None, discard=lambda: mark_broken(binary), flush_raw=True, start=start
+        get_stream_name(target), sink, lambda: None, discard=lambda: mark_broken(binary), flush_raw=True, start=start
     )
 
 

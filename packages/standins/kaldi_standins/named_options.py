@@ -88,7 +88,7 @@ class OptionGroups(NamedOptions):
 
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary of options and groups, without unknown names. Absent options keep defaults."""
+        """Make options from a dictionary of options and groups. Ignore unknown names. Absent options keep defaults."""
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
             kind = type(getattr(options, name))

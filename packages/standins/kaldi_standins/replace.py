@@ -95,7 +95,7 @@ def install(*names: str) -> dict[str, str]:
     """
     for name in names:
         if name not in LIBRARIES:
-            raise OptionError(_describe_unknown(name))
+            raise OptionError(_describe_unknown_library(name))
     finder = next((candidate for candidate in sys.meta_path if isinstance(candidate, Finder)), None)
     if finder is None:
         finder = Finder()
@@ -107,7 +107,7 @@ def install(*names: str) -> dict[str, str]:
     return replaced
 
 
-def _describe_unknown(name: str) -> str:
+def _describe_unknown_library(name: str) -> str:
     """Return the error message, with advice, for a ``name`` that is not a replaceable library."""
     if name == "transformers":
         return (
@@ -204,7 +204,7 @@ class Finder:
             )
 
     def _find_stand_in(self, fullname: str) -> str | None:
-        """Return the name of the stand-in's module for a replaced module or its submodule, or None for another one."""
+        """Return the name of the stand-in's module for a replaced module or its submodule, or None for others."""
         package, suffix = fullname, ""
         while package:
             if package in self.modules:
@@ -287,6 +287,7 @@ def _complete_module(module: ModuleType, ours: str) -> None:
 def find_audio_problem() -> str:
     """Return the reason why the installed torchaudio cannot read audio files, or an empty string if it can."""
     version = _get_version("torchaudio")
+    # Since version 2.9, torchaudio reads audio files with torchcodec.
     if not version or [*map(int, version.split(".")[:2])] < [2, 9]:
         return ""
     codec_version = _get_version("torchcodec")
@@ -339,7 +340,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
-        message = f"kaldi_standins: {'; '.join(map(_describe_unknown, unknown))}\n" if unknown else usage
+        message = f"kaldi_standins: {'; '.join(map(_describe_unknown_library, unknown))}\n" if unknown else usage
         print(message, end="", file=sys.stderr)
         sys.exit(2)
     for name in names:

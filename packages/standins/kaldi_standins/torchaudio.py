@@ -115,6 +115,7 @@ def _convert_options(options: dict[str, Any]) -> dict[str, Any]:
             # If an option is a tensor, torchaudio multiplies in the tensor's precision, which may change the size.
             samples = int(options.get("sample_frequency", 16000.0) * options[name] * MILLISECONDS_TO_SECONDS)
             if samples != int(as_float32(rate) * 0.001 * as_float32(length)):
+                # Kaldi rounds down, so a quarter of a sample keeps rounding errors from removing a sample.
                 plain[name] = (samples + 0.25) * 1000.0 / rate
     return plain
 
@@ -128,7 +129,7 @@ _names: dict[Any, str] = {}
 
 
 def _register_compiled_module(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the name of the attribute of ``_compiled`` with the module of ``feature``. Add a missing attribute."""
+    """Return the name of the attribute of ``_compiled`` with the module for the arguments. Add a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
@@ -152,7 +153,7 @@ def _make_constant(value: Any) -> Any:
 
 
 def _convert_argument(name: str, value: Any) -> Any:
-    """Convert the argument ``name`` to a Python type. torchaudio accepts tensors (), and floats as integers."""
+    """Convert the argument ``name`` to a Python type. torchaudio accepts scalar tensors, and floats as integers."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:
@@ -222,7 +223,7 @@ def _subtract_mean(features: Tensor) -> Tensor:
     return features - features.mean(-2, keepdim=True)
 
 
-def _let_compute(function: F) -> F:
+def _implement_feature(function: F) -> F:
     """Decorate a function without a body so that it computes the feature that has the name of the function.
 
     The decorator collects the arguments by name, because torch.compile cannot trace ``locals()``.
@@ -232,14 +233,14 @@ def _let_compute(function: F) -> F:
     defaults = {parameter.name: parameter.default for parameter in parameters}
 
     @functools.wraps(function)
-    def compute(*arguments: Any, **named: Any) -> Any:
-        function(*arguments, **named)  # Lets Python raise a TypeError for wrong arguments.
-        return _compute_feature(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
+    def compute(*arguments: Any, **keywords: Any) -> Any:
+        function(*arguments, **keywords)  # Lets Python raise a TypeError for wrong arguments.
+        return _compute_feature(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **keywords})
 
     return compute  # type: ignore[return-value]
 
 
-@_let_compute
+@_implement_feature
 def spectrogram(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -282,7 +283,7 @@ def spectrogram(
     """
 
 
-@_let_compute
+@_implement_feature
 def fbank(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -323,7 +324,7 @@ def fbank(
     """
 
 
-@_let_compute
+@_implement_feature
 def mfcc(
     waveform: Waveform,
     blackman_coeff: float = 0.42,

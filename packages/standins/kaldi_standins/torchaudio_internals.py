@@ -24,7 +24,7 @@ WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 
 
 def _get_epsilon(device: torch.device | str, dtype: torch.dtype) -> Tensor:
-    """Return float32's epsilon as a tensor ()."""
+    """Return float32's epsilon as a scalar tensor."""
     return EPSILON.to(device=device, dtype=dtype)
 
 

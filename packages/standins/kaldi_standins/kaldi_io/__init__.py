@@ -54,8 +54,8 @@ from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
     FileOrName,
     check_writable,
+    get_stream_name,
     mark_broken,
-    name_of_stream,
     open_input_file,
     open_output_file,
     open_sink,
@@ -598,7 +598,7 @@ def read_segments_as_bool_vec(
     >>> mask.shape, int(mask.sum())
     ((120,), 70)
     """
-    name = name_of_stream(segments_file)
+    name = get_stream_name(segments_file)
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
@@ -676,7 +676,7 @@ def _read_mat_ascii(fd: Any) -> Array:
         lines.append(fd.readline())
         if not lines[-1]:
             break
-    return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{name_of_stream(fd)} (matrix)")))
+    return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{get_stream_name(fd)} (matrix)")))
 
 
 def _parse_int32(data: bytes) -> int:
@@ -700,7 +700,7 @@ def _read_exactly(fd: Any, size: int) -> bytes:
 
 
 def _decode_object(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
-    return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{name_of_stream(fd)} (object)")))
+    return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{get_stream_name(fd)} (object)")))
 
 
 class _Matrices(AsStored):
@@ -879,7 +879,7 @@ def _write_object(kind: Codec[Any], file: FileOrName, value: Any, key: str, acce
             mark_broken(file)
             if not isinstance(error, (OSError, ValueError)):
                 raise
-            raise WriteError(f"cannot be written: {describe_error(error)}", file=name_of_stream(file)) from error
+            raise WriteError(f"cannot be written: {describe_error(error)}", file=get_stream_name(file)) from error
     elif isinstance(file, str | PathLike):
         with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:
             output.write(data)

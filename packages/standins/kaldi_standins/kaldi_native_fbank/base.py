@@ -59,12 +59,12 @@ class PitchExtractionBase(Options):
 
     @property
     def nccf_window_size(self) -> int:
-        """Resampled samples in the window that is correlated."""
+        """Number of resampled samples in the window that is correlated."""
         return self.to_our_options().window_size
 
     @property
     def nccf_window_shift(self) -> int:
-        """Resampled samples from the start of one frame to the start of the next."""
+        """Number of resampled samples from the start of one frame to the start of the next."""
         return self.to_our_options().window_shift
 
     def to_our_options(self) -> PitchOptions:
@@ -135,7 +135,7 @@ _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
 
 
 def _format_line(name: str, value: Any) -> str:
-    """Return the text of an option in :meth:`ListedOptions.__str__`, with the line breaks of the original."""
+    """Return the lines of an option in :meth:`ListedOptions.__str__`, as kaldi_native_fbank prints them."""
     if isinstance(value, Options):
         return f"{name}: \n{value}\n" + "\n" * (name == "frame_opts")
     return f"{name}: {_format_value(int(value) if isinstance(value, bool) else value)}\n"

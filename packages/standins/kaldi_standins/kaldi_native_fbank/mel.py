@@ -53,7 +53,7 @@ class MelBanks:
         return weights
 
     def compute(self, fft_energies: npt.ArrayLike) -> Floats:
-        """Return mel energies (dim,) of a power spectrum (points // 2 + 1,).
+        """Return mel energies (dim,) of a power spectrum (points // 2 + 1,). With ``htk_mode``, they are at least 1.
 
         Raises:
             AudioError: the array does not have this shape, or is not contiguous. The error is also a ValueError.

@@ -74,7 +74,7 @@ class OnlineNemoFbank:
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frame shifts received so far."""
+        """Number of frames available so far, one for each whole frame shift."""
         return (self._start + len(self._samples)) // self._hop
 
     @property

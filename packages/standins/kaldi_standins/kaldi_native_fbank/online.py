@@ -65,7 +65,7 @@ class FrameStore:
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []
-        self._removed = 0
+        self._removed = 0  # Number of discarded frames.
         self._waiting = 0  # Number of frames whose audio is complete and that are not computed yet.
         self._finished = False
 
@@ -111,12 +111,13 @@ class OnlineFeature(FrameStore):
 
     def __init__(self, opts: Any) -> None:
         super().__init__()
-        self._prepare(check_options(self, opts, self.options_type))
+        self._prepare_computation(check_options(self, opts, self.options_type))
 
-    def _prepare(self, opts: Any) -> None:
+    def _prepare_computation(self, opts: Any) -> None:
         """Set up the computation for ``opts``, which are of the type ``options_type``."""
         self._plan: Plan = make_plan(opts)
-        self._at_once = self._plan.options.dither != 0  # Never defer, because noise is drawn in order of chunks.
+        # Noise is drawn in the order of the chunks, so the computation of dithered frames is never deferred.
+        self._computes_at_once = self._plan.options.dither != 0
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
         self._shift = opts.frame_opts.frame_shift_ms
@@ -141,7 +142,7 @@ class OnlineFeature(FrameStore):
         Raises:
             WrongOptionError: the chunk is not a sequence of numbers. The error is also a TypeError.
             AudioError: the chunk and the options have different sampling rates. The error is also a ValueError.
-            StreamError: the audio has ended, or holds a NaN or an infinity. The error is also a RuntimeError.
+            StreamError: the audio has ended, or contains a NaN or an infinity. The error is also a RuntimeError.
         """
         if not isinstance(waveform, list):
             waveform = to_samples(waveform)
@@ -158,8 +159,8 @@ class OnlineFeature(FrameStore):
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting = waiting_count = stream.num_ready_frames
         if not samples.dot(samples) < LOUD:
-            self._at_once = True  # Compute now, so that this call refuses a NaN.
-        if self._at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
+            self._computes_at_once = True  # Compute now, so that this call refuses a NaN.
+        if self._computes_at_once or waiting_count > earlier_count + 1 or waiting_count >= TOGETHER:
             self._compute_frames()
 
     def input_finished(self) -> None:
@@ -169,12 +170,13 @@ class OnlineFeature(FrameStore):
         self._finished = True
 
     def _compute_frames(self, *, final: bool = False) -> None:
+        """Compute and store the waiting frames, with ``final`` the last frames of the audio, or raise StreamError."""
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
             features = self._stream.compute_next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
-        if self._at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
+        if self._computes_at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
             raise StreamError(
                 "mel energy is nan, because samples are NaN, infinite or too large: pass samples within -32768 to 32767"
             )
@@ -190,7 +192,7 @@ class OnlineFeature(FrameStore):
 
 
 def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
-    """Return ``opts``, or raise :class:`WrongOptionError` for another type than ``kind``. The error names ``owner``."""
+    """Return ``opts``, or raise :class:`WrongOptionError` if its type is not ``kind``. The error names ``owner``."""
     if not isinstance(opts, kind):
         raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")
     return opts
@@ -224,8 +226,8 @@ class OnlineFbank(OnlineFeature):
 
     options_type: ClassVar[type[Any]] = FbankOptions
 
-    def _prepare(self, opts: FbankOptions) -> None:
-        super()._prepare(opts)
+    def _prepare_computation(self, opts: FbankOptions) -> None:
+        super()._prepare_computation(opts)
         values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._has_linear_bins = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
@@ -260,8 +262,8 @@ class OnlineWhisperFbank(OnlineFbank):
 
     options_type = WhisperFeatureOptions
 
-    def _prepare(self, opts: Any) -> None:
-        super()._prepare(make_whisper_options(opts))
+    def _prepare_computation(self, opts: Any) -> None:
+        super()._prepare_computation(make_whisper_options(opts))
 
 
 class OnlineRawAudioSamples(OnlineFeature):

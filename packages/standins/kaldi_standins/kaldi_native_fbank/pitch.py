@@ -126,14 +126,17 @@ class OnlinePitch(FrameStore):
             audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
         )
         tracks = [
-            analysis.compute_features(tracked.slice_frames(0, ready))
-            for tracked, ready, at_end in trace_online_tracks(analysis, self._tracking)
+            analysis.compute_features(tracked.slice_frames(0, ready_count))
+            for tracked, ready_count, at_end in trace_online_tracks(analysis, self._tracking)
             if at_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
-        ready = len(track)
+        ready_count = len(track)
+        # Before the audio ends, the frames of the normalization's right context are not ready.
         context = 0 if self._finished else max(0, options.normalization_right_context)
-        count = max(0, ready - context + options.delay) if ready else 0
-        noise = draw_standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+        count = max(0, ready_count - context + options.delay) if ready_count else 0
+        noise = (
+            draw_standard_normal(np.empty(ready_count, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+        )
         features: Floats = compute_undelayed_features(track, noise, options)
         return features[np.clip(np.arange(count) - options.delay, 0, None)]

@@ -86,7 +86,7 @@ def check_window(name: str) -> str:
 
 @cached_by_options
 def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return a cached window (size,) for reading only. Raise OptionError for an unknown name or a size below 1."""
+    """Return a cached, read-only window (size,). Raise OptionError for an unknown name or a size below 1."""
     require(size > 0, f"a window needs at least one sample, not {size}")
     return tables.make_window(check_window(name), size, blackman_coeff)
 
@@ -95,7 +95,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
 def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return read-only mel filters (points // 2 + 1, num_bins) for the names and values ``items`` of options.
 
-    Raise OptionError if Kaldi refuses a value.
+    ``vtln_warp`` is the VTLN factor. Raise OptionError if Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)
@@ -116,6 +116,7 @@ def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> 
     ).weights
     if values["htk_mode"] and values["low_freq"] != 0:
         weights = weights.copy()
+        # Like HTK, Kaldi's htk_mode sets the first weight of the first filter to zero.
         weights[np.flatnonzero(weights[:, 0])[:1], 0] = 0.0
     return weights
 

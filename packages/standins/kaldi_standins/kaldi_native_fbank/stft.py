@@ -228,16 +228,16 @@ class IStft:
         """
         config, count = self._config, stft_result.num_frames
         size = config.n_fft + (count - 1) * config.hop_length if count else 0
-        samples, weight = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        squared, first = self._window**2, 0
+        samples, weights = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        squared_window, start = self._window**2, 0
         for block in stft_result.iterate_spectra(config.n_fft // 2 + 1):
             for frame in np.fft.irfft(block, config.n_fft, norm="ortho" if config.normalized else None) * self._window:
-                samples[first : first + config.n_fft] += frame
-                weight[first : first + config.n_fft] += squared
-                first += config.hop_length
-        weight[weight == 0] = 1
-        samples /= weight
-        trimmed = config.n_fft // 2 if config.center else 0
-        return round_to_list(samples[trimmed : max(size - trimmed, trimmed)])
+                samples[start : start + config.n_fft] += frame
+                weights[start : start + config.n_fft] += squared_window
+                start += config.hop_length
+        weights[weights == 0] = 1
+        samples /= weights
+        trim_size = config.n_fft // 2 if config.center else 0
+        return round_to_list(samples[trim_size : max(size - trim_size, trim_size)])
 
     compute = __call__

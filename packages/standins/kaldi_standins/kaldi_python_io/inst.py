@@ -23,7 +23,7 @@ from io_ark.tables.loader import Loader
 from io_ark.tables.readers import repeat_errors
 from io_ark.tables.script import Script
 from kaldi_standins import kaldi_io
-from kaldi_standins.file_objects import name_of_stream, open_output_file, open_source
+from kaldi_standins.file_objects import get_stream_name, open_output_file, open_source
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
 
 __all__ = [
@@ -289,7 +289,7 @@ def _close_file(file: Any) -> None:
     except ArkError:
         raise
     except OSError as error:
-        raise WriteError(f"cannot be written: {describe_error(error)}", file=name_of_stream(file)) from error
+        raise WriteError(f"cannot be written: {describe_error(error)}", file=get_stream_name(file)) from error
 
 
 class ArchiveWriter(Writer):

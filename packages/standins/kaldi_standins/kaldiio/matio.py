@@ -23,7 +23,7 @@ from io_ark.tables.loader import name_key, read_rxfilename
 from io_ark.tables.script import Script
 from io_ark.tables.writers import CollectedChunks
 from io_ark.text import WHITE_SPACE
-from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
+from kaldi_standins.file_objects import FileOrName, get_stream_name, is_name, open_sink, open_source
 from kaldi_standins.file_objects import read_key as read_token
 from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader
 from kaldi_standins.kaldiio.extended import encode_length
@@ -488,7 +488,7 @@ def _open_script(fname: FileOrName, access: Access) -> Script:
     """Read a script file by its name, or from an open file."""
     if isinstance(fname, str | PathLike):
         return Script.open(fname, access)
-    return Script(_read_bytes(fname), name_of_stream(fname))
+    return Script(_read_bytes(fname), get_stream_name(fname))
 
 
 def _read_bytes(stream: Any) -> bytes:
@@ -504,7 +504,7 @@ def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[
             data = source.read_rest()
     else:
         data = _read_bytes(fname)
-    name = name_of_stream(fname)
+    name = get_stream_name(fname)
     lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     for line_number, line in enumerate(lines.split("\n") if lines else (), 1):
         key, mark, location = line.partition(separator)
