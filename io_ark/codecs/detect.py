@@ -65,7 +65,7 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the object at the next byte, and the options of the codec to read it with. Consume no bytes.
+    """Return the kind of the object at the next byte, and the options of its codec, without consuming bytes.
 
     Raises:
         FormatError: the bytes are not the start of any kind of object.
@@ -92,14 +92,17 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 
 
 def is_single_object(source: Source) -> bool:
-    """Return True if the next bytes of ``source`` start an object in binary, audio, or a matrix or model in text."""
+    """Return True if the next bytes of ``source`` start an object and cannot be a key.
+
+    They then start an object in binary, audio, an FST, an object in text with ``[``, or a model in text.
+    """
     head = source.peek_buffered(_MAX_START_BYTES)
     is_object = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
     return is_object or head[:4] == FST or is_audio_file(head)
 
 
 def _detect_integer_kind(source: Source) -> str:
-    """Return the kind of an object in binary that starts with a 4-byte number, a count or the object itself."""
+    """Return the kind of an object in binary that starts with a 4-byte number, which is a count or the whole object."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
@@ -196,7 +199,10 @@ def _classify_text(source: Source) -> str:
 
 
 def _classify_lines(lines: list[list[bytes]]) -> str:
-    """Return "int-lines", "symbol-table" or "lines" for a text file. ``lines`` holds the words of its first lines."""
+    """Return the kind of a text file, given the words of its first lines.
+
+    The kind is "int-lines" for one integer per line, "symbol-table" for a word and an integer, and otherwise "lines".
+    """
     lengths = {len(words) for words in lines if words}
     if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
         return "int-lines" if lengths == {1} else "symbol-table"
@@ -217,7 +223,7 @@ def _classify_brackets(text: bytes) -> str:
 
 
 def _classify_list(line: bytes) -> str:
-    """Return the kind of a line with semicolons, which end each list of integers, or separate pairs."""
+    """Return the kind of a line with ``;``, which ends each list of integers, or stands between pairs of numbers."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
     are_integers = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
@@ -259,12 +265,12 @@ class AnyCodec(Codec[Any]):
         return is_single_object(source)
 
     def read(self, source: Source) -> Any:
-        return self.detect(source).read(source)
+        return self.detect_codec(source).read(source)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
-        return self.detect(source).part(source, selection)
+    def read_part(self, source: Source, selection: Range | None) -> Any:
+        return self.detect_codec(source).read_part(source, selection)
 
-    def detect(self, source: Source) -> Codec[Any]:
+    def detect_codec(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the next byte of ``source``. Objects of the same kind share a codec.
 
         Raises:
@@ -276,6 +282,7 @@ class AnyCodec(Codec[Any]):
             kind, options = detect_kind(source)
             cache_key = kind, len(options)  # A kind has at most one nonempty set of options.
             detected = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
+            # Most objects start with a token of two letters and a space, which alone determines the kind.
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
                 _BY_START[start] = detected
         return detected

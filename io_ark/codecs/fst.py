@@ -93,7 +93,11 @@ class FstCodec(Codec[Fst]):
 
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
-    """Read an acceptor: OpenFst's ``compact_acceptor`` in binary, or in text one arc per line up to an empty line."""
+    """Read an acceptor, an FST whose arcs have one label. Raise FormatError for any other FST.
+
+    The binary format is OpenFst's ``compact_acceptor``. In text, each line is an arc or a final state, up to and
+    including an empty line.
+    """
     return _read_binary_acceptor(source) if binary else _read_text_acceptor(source)
 
 
@@ -181,14 +185,14 @@ def _read_text_acceptor(source: Source) -> Acceptor:
 
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
-    """Parse a label, or with ``minimum=0`` a state. ``at`` is the offset of its line, for the error."""
+    """Parse a label, or a state if ``minimum`` is 0. Raise FormatError at the offset ``at`` of the line."""
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)
 
 
 def _parse_cost(source: Source, word: bytes, at: int) -> float:
-    """Parse a cost, which may be infinite. ``at`` is the offset of its line, for the error."""
+    """Parse a cost, which may be infinite. Raise FormatError at the offset ``at`` of the line."""
     if word in _INFINITE:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf

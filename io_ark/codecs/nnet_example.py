@@ -109,6 +109,7 @@ def read_indexes(source: Source, binary: bool) -> Array:
 
 
 def _read_index_in_text(source: Source) -> list[int]:
+    """Read one index in text. Return its three integers n, t and x."""
     expect_token(source, False, b"<I1>")
     return [read_int32(source, False) for _ in range(3)]
 
@@ -193,6 +194,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
     token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)
+    # In text and after <DW2>, the weights are floats. In binary, <DW> precedes weights that are rounded to bytes.
     if token == b"<DW2>" or not binary:
         weights = _vector.read_body(source, binary)
     else:

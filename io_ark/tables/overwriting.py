@@ -30,10 +30,11 @@ Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse wspecifiers and wxfilenames that would replace an rspecifier or rxfilename, and tables that share a file.
+    """Refuse output tables that replace an input or share a file, and output files that replace an input's archive.
 
-    As in Kaldi, an output that is a single file may replace an input, because all inputs are read before the file is
-    written. The file must not be an archive from which an object is read, because the other objects would be lost.
+    ``outputs`` holds wspecifiers and wxfilenames, and ``inputs`` rspecifiers and rxfilenames. As in Kaldi, an output
+    that is a single file may replace an input, because all inputs are read before the file is written. The file must
+    not be an archive from which an object is read, because the other objects would be lost.
 
     Raises:
         SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an

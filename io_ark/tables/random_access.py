@@ -110,7 +110,7 @@ class RandomAccessReader(Generic[Value]):
         return None if names is None else self._lookup.get_many(names)
 
     def _find_speaker(self, key: str) -> str:
-        """Return the speaker of an utterance ``key``, whose value is looked up."""
+        """Return the speaker of the utterance ``key``, which is the key in a table of speakers."""
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError(
@@ -309,7 +309,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key and its value has not been released. Read up to the key if needed."""
+        """Return True if the archive has the key and its value has not been released. Read until the key if needed."""
         self.check_open()
         if key in self._values:
             return True
@@ -326,7 +326,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries up to ``key``, or to a greater key with the option ``s``. Return True if found."""
+        """Read and store entries until ``key`` or, with the option ``s``, a greater key. Return True at ``key``."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.check()
@@ -385,7 +385,10 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Read up to the key, and return True if the archive has it. Raise OrderError if an earlier key was greater."""
+        """Return True if the archive has the key. Entries with smaller keys are skipped and lost.
+
+        Raise OrderError if an earlier lookup was for a greater key.
+        """
         self.check_open()
         self.reads.check()
         check_key(key)

@@ -64,7 +64,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let every later read raise ``error``, or an OpenError if another exception interrupted the read."""
+        """Let every later read raise ``error`` again, or an OpenError if ``error`` is not an ArkError."""
         if self._error is None:
             interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
@@ -78,9 +78,9 @@ class WholeReads(Iterator[Any]):
     def guard(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
         """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
         self._is_over = False
-        guarded = _ClosableChain(entries, self)
-        guarded.close = entries.close
-        return guarded
+        iterator = _ClosableChain(entries, self)
+        iterator.close = entries.close
+        return iterator
 
     def __next__(self) -> Any:
         if self._error is None:
@@ -105,12 +105,12 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
     """Decorate a generator of entries, so that after an exception it raises an error again instead of ending."""
 
     @wraps(function)
-    def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
+    def iterate_guarded(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
         def iterate_entries() -> Generator[Entry, None, None]:
             with reads:
-                yield from function(*arguments, **named)
+                yield from function(*arguments, **keywords)
 
         return reads.guard(iterate_entries())
 
@@ -178,9 +178,9 @@ class SequentialReader(Generic[Value]):
             from io_ark.tables.prefetch import ReadAhead
 
             self._state.form = "entries"
-            ahead = ReadAhead(entries)
-            self._entries = ahead
-            self._stop = ahead.close
+            thread_entries = ReadAhead(entries)
+            self._entries = thread_entries
+            self._stop = thread_entries.close
         self._first = next(self._entries, None)
 
     @property
@@ -236,7 +236,7 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the entries not yet yielded, in the form that the caller needs, if possible."""
+        """Return an iterator over the remaining entries. Entries that are not read yet will have the form ``form``."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With the option ``p``, a failed command or an error after the first entry only warns."""
+    """Yield entries or blocks. With the option ``p``, errors after the first entry and of commands become warnings."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
@@ -299,14 +299,14 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file: as blocks, as keys with values, or, in the form "keys", without values."""
+    """Yield the entries of a script file as blocks, as keys and values, or as keys with functions that load values."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
         files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access)
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
-        scan = codec.scan()
+        scan = codec.create_scan()
         blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.

@@ -64,7 +64,7 @@ class LineSplitter:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._number = 0
+        self._number = 0  # Number of lines split so far.
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
@@ -102,7 +102,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the length of the data in bytes, from the start to the newline before the blank lines at the end."""
+    """Return the number of bytes before the blank lines at the end, or of all data if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -155,6 +155,7 @@ class Script(Mapping[str, str]):
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
         self._next_line = 0  # Index of the line that the next lookup tries first.
+        # Path, size in bytes and modification time in ns of a mapped file. Unpickling opens this file again.
         self._stamp: tuple[str, int, int] | None = None
         if self._values is not None:
             self._count = len(self._values)
@@ -162,7 +163,7 @@ class Script(Mapping[str, str]):
         self._length = _measure_text(data)
         if self._length < len(data):
             _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
-        self._count = len(self._keys_at[0])
+        self._count = len(self._key_bounds[0])
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
@@ -211,7 +212,7 @@ class Script(Mapping[str, str]):
 
     def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
         """Iterate over the start and end (exclusive), in bytes, of each key in file order."""
-        all_starts, lengths = self._keys_at
+        all_starts, lengths = self._key_bounds
         for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
             starts = all_starts[begin : begin + _LINES_PER_STEP]
@@ -292,7 +293,7 @@ class Script(Mapping[str, str]):
     def _locate_key(self, line: int) -> tuple[int, int]:
         """Return the start and end (exclusive), in bytes, of the key of a line. Lines are counted from 0."""
         self._check_size()
-        starts, lengths = self._keys_at
+        starts, lengths = self._key_bounds
         start = int(starts[line])
         return start, start + int(lengths[line])
 
@@ -310,13 +311,18 @@ class Script(Mapping[str, str]):
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
     def _build_dictionary(self) -> dict[str, str] | None:
-        """Return a dictionary of the lines, or None if the file is long, or has a blank, invalid or duplicate line."""
+        """Return the values by key, or None for a file that needs the index of lines.
+
+        Such a file is mapped or has too many lines, or it has a blank or invalid line, a duplicate key, or a key that
+        may be too long.
+        """
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
         text = self._data.decode("utf-8", "surrogateescape")
         if self._data.translate(None, _VISIBLE) == b" \n" * count:  # Each line is a key, a space and a word.
             words = iter(text.replace("\n", " ").split(" "))
             values = dict(zip(words, words, strict=False))
+            # A character has at most 4 bytes in UTF-8, so shorter keys cannot exceed the limit.
             if "" in values or (len(text) > _MAX_KEY_BYTES and max(map(len, values)) > _MAX_KEY_BYTES // 4):
                 return None
         else:
@@ -324,15 +330,18 @@ class Script(Mapping[str, str]):
         return values if len(values) == count and (self._empty or all(values.values())) else None
 
     @cached_property
-    def _keys_at(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Position and length of the key of each line in bytes: two arrays of shape (lines,)."""
+    def _key_bounds(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Offset in the file and length in bytes of the key of each line: two arrays of shape (lines,).
+
+        The first access scans the file, and raises FormatError for an invalid line.
+        """
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, line_count = 0, 0
         while begin < self._length:
             end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            chunk_starts, chunk_lengths = self._find_lines(begin, end, line_count)
+            chunk_starts, chunk_lengths = self._find_keys(begin, end, line_count)
             starts.append(chunk_starts)
             lengths.append(chunk_lengths)
             line_count += len(chunk_starts)
@@ -341,10 +350,16 @@ class Script(Mapping[str, str]):
             return np.empty(0, np.int64), np.empty(0, np.uint16)
         return np.concatenate(starts), np.concatenate(lengths)
 
-    def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Return the position and length, in bytes, of the key of each line in ``data[begin:end]``.
+    def _find_keys(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Return the offset in the file and the length in bytes of the key of each line in ``data[begin:end]``.
 
-        Errors count lines from the start of the file, where ``lines_before`` lines precede these lines.
+        The last byte of ``data[begin:end]`` is a newline. ``lines_before`` is the number of lines before ``begin``.
+
+        Returns:
+            The offsets and the lengths, two arrays of shape (lines,).
+
+        Raises:
+            FormatError: a line is invalid. The message counts lines from the start of the file.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
         low = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
@@ -376,7 +391,10 @@ class Script(Mapping[str, str]):
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key."""
+        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key.
+
+        ``starts`` and ``key_ends`` hold the bounds of the key of each line. All offsets are in the same chunk.
+        """
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
@@ -403,7 +421,7 @@ class Script(Mapping[str, str]):
         """
         try:
             encoded_key = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.
+        except (AttributeError, UnicodeEncodeError):  # Not a string, or a string that no bytes decode to.
             return None
         line = self._find_line(encoded_key)
         if line is None:
@@ -500,7 +518,7 @@ class ScriptTable(Mapping[str, Value]):
 
 
 def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:
-    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or its time has changed."""
+    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or modification time differs."""
     status = os.stat(path)
     if (status.st_size, status.st_mtime_ns) != (size, modified_ns):
         raise SpecifierError("has changed since it was opened: open the file again", file=path)

@@ -141,6 +141,10 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
 
     Raises:
         ArkError: the file cannot be opened.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.open_or_fd("echo hello |", "r").read()
+    'hello\\n'
     """
     if not isinstance(file, str | PathLike):
         return file
@@ -297,6 +301,9 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
+    Raises:
+        ArkError: the file cannot be opened, or the object is not a float vector.
+
     >>> import io
     >>> from kaldi_standins import kaldi_io
     >>> kaldi_io.read_vec_flt(io.BytesIO(b" [ 1 2 ]\\n")).tolist()
@@ -354,6 +361,9 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
+    Raises:
+        ArkError: the file cannot be opened, or the object is not a matrix.
+
     >>> import io
     >>> from kaldi_standins import kaldi_io
     >>> kaldi_io.read_mat(io.BytesIO(b" [ 1 2 3\\n 4 5 6 ]\\n")).shape
@@ -374,6 +384,11 @@ def read_cnet_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_cnet_ark(io.BytesIO(b"utt1 [ 1 0.5 2 0.5 ] \\n")))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     return read_post_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -481,6 +496,11 @@ def read_cntime_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_cntime_ark(io.BytesIO(b"utt1 0 0.5 ; 0.5 1\\n")))
+    [('utt1', [(0.0, 0.5), (0.5, 1.0)])]
     """
     return _read_archive(_TIMES, file_or_fd, Access(pipes, network))
 
@@ -517,6 +537,13 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32))
+    >>> kaldi_io.read_vec_int(io.BytesIO(file.getvalue())).tolist()
+    [3, 1, 2]
     """
     _write_object(_INT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
@@ -526,6 +553,13 @@ def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
     Raises:
         UnsupportedDataType: ``v`` is not an array of float32 or float64.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_flt(file, np.array([1.5, 2.0], np.float32))
+    >>> kaldi_io.read_vec_flt(io.BytesIO(file.getvalue())).tolist()
+    [1.5, 2.0]
     """
     _check_float(v)
     _write_object(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
@@ -560,6 +594,14 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 
     Raises:
         ArkError: a file cannot be written, or cannot hold the key or value.
+
+    >>> import io, numpy as np, tempfile
+    >>> from kaldi_standins import kaldi_io
+    >>> script = io.StringIO()
+    >>> with tempfile.NamedTemporaryFile() as archive:
+    ...     kaldi_io.write_ark_scp("utt1", np.zeros((5, 2), np.float32), archive, script)
+    >>> script.getvalue().rpartition(":")[2]
+    '5\\n'
     """
     start = ark_fout.tell() + len(encode_key(key)) + 1
     write_mat(ark_fout, mat, key)
@@ -569,7 +611,15 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`."""
+    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_post(file, [[(1, 0.5), (2, 0.5)]])
+    >>> kaldi_io.read_post(io.BytesIO(file.getvalue()))
+    [[(1, 0.5), (2, 0.5)]]
+    """
     _write_object(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
@@ -641,7 +691,7 @@ _PIECE = 1 << 20  # Number of bytes that are read at once.
 
 
 def _read_mat_binary(fd: Any) -> Array:
-    """Read a matrix from an open file after its binary marker."""
+    """Read a matrix (rows, columns) from an open file, after the two bytes of the binary marker."""
     token = fd.read(3)
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
@@ -651,7 +701,7 @@ def _read_mat_binary(fd: Any) -> Array:
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
-    """Read a float vector from an open file after its binary marker."""
+    """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
     token, size = fd.read(3), fd.read(5)
     return _decode_object(
         _VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd
@@ -659,7 +709,7 @@ def _read_vec_flt_binary(fd: Any) -> Array:
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
-    """Read a compressed matrix from an open file after the first three bytes of its token, ``format``."""
+    """Read a compressed matrix from an open file. ``format`` holds the three bytes of its token already read."""
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
@@ -768,13 +818,13 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _strip_prefix(name: str) -> str:
-    """Return a name without the prefix that it may have, such as ``ark,t:``."""
+    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix stays unchanged."""
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 
 def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open the gzipped file of a match of ``_GZIPPED``, at its offset in the uncompressed data."""
+    """Open a gzipped file, and seek to its offset in the uncompressed data. ``name`` is a match of ``_GZIPPED``."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")
@@ -786,7 +836,7 @@ def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
 
 
 def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
-    """Open a file as :func:`.file_objects.open_source` does. It may be gzipped or have a prefix such as ``ark:``."""
+    """Open a file, which may be gzipped or have a prefix such as ``ark:``. See :func:`.file_objects.open_source`."""
     if isinstance(file, str | PathLike):
         name = _strip_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
@@ -804,11 +854,13 @@ def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
 
 @repeat_errors
 def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of an archive, which ``kind`` reads."""
     with _open_source(file, access, True) as source:
         yield from read_entries(source, kind)
 
 
 def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
+    """Return the object at the position of an open file or at a location, which ``kind`` reads."""
     with _open_source(file, access, False) as source:
         return kind.read(source)
 

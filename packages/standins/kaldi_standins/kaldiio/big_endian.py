@@ -46,7 +46,7 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
     else:
         for _ in range(swap.swap_sized_integer()):
             swap.swap_sized_integer(negative=True)
-    return bytearray().join(swap.done)
+    return bytearray().join(swap.chunks)
 
 
 class _Swapper:
@@ -55,16 +55,16 @@ class _Swapper:
     def __init__(self, source: Source, order: Order) -> None:
         self._source = source
         self._order = order
-        self.done: list[bytes] = []
+        self.chunks: list[bytes] = []
 
     def copy_bytes(self, count: int) -> None:
         """Read bytes and append them unchanged."""
-        self.done.append(bytes(self._source.read(count)))
+        self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
         """Read numbers, append them in reversed byte order, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
-        self.done.append(values.byteswap().tobytes())
+        self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()
         return first_values
 

@@ -60,12 +60,12 @@ class WriteHelper:
     @cached_property
     def fark(self) -> Any:
         """The archive, as a file object."""
-        return SinkFile(self._writer.outputs()[0])
+        return SinkFile(self._writer.get_outputs()[0])
 
     @cached_property
     def fscp(self) -> Any:
         """The script file, as a text file. None if the specifier names no script file."""
-        script = self._writer.outputs()[1]
+        script = self._writer.get_outputs()[1]
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
     def __call__(self, key: str, array: Any) -> None:
