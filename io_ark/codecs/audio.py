@@ -66,7 +66,9 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
     try:
         import soundfile
     except ImportError:
-        command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
+        command = next(
+            (command for _, format_name, command in _FORMATS if format_name == name), "sox FILE -t wav -b 16 - |"
+        )
         source.fail(f"{suggest_install('soundfile', name)}; or convert the audio in the script file: {command}", offset)
     return soundfile
 
@@ -102,8 +104,8 @@ def decode_audio_file(
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    The headers of FLAC and SPHERE contain these three numbers. For other formats ``name``, libsndfile decides how much
-    of a file to read. The output of a command is read completely.
+    ``name`` is the format. The headers of FLAC and SPHERE contain the three numbers. For other formats, libsndfile
+    decides how much of a file to read. The output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.
@@ -169,7 +171,7 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
         with soundfile.SoundFile(data) as file:
             yield file
     except (RuntimeError, TypeError) as error:  # soundfile's own errors are subclasses of RuntimeError.
-        # soundfile writes "Error opening <...>: " before the reason.
+        # The reason is the text after the last colon, because soundfile first names the Python object of the file.
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 

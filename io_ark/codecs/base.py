@@ -342,8 +342,8 @@ def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
         size = source.read(1)[0]
         if size not in (4, 8):
             source.fail(f"expected a float (a byte 4 or 8, then its bytes), found a byte {size}", at)
-        stored = _FLOAT if size == 4 else _DOUBLE
-        value = float(stored.unpack(source.read(size))[0])
+        number_struct = _FLOAT if size == 4 else _DOUBLE
+        value = float(number_struct.unpack(source.read(size))[0])
         if size == 4 or not is_single:
             return value
         with np.errstate(over="ignore"):

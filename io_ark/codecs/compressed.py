@@ -74,8 +74,8 @@ class CompressionMethod(enum.IntEnum):
         try:
             return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
         except (KeyError, ValueError) as error:
-            known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
-            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {known}") from error
+            methods = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
+            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {methods}") from error
 
 
 _FORMAT_OF = {
@@ -135,7 +135,7 @@ class CompressedMatrix:
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def extract_part(self, rows: slice, columns: slice) -> Array:
-        """Return the float32 values of the rows and columns that two slices select, as an array of its own."""
+        """Decompress the matrix, and return a copy of the rows and columns that two slices select."""
         part: Array = self.to_array()[rows, columns].copy()
         return part
 
@@ -216,8 +216,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
     """
-    stored = read_compressed(BytesSource(_encode_matrix(matrix, CompressionMethod.of(method))))
-    return replace(stored, codes=stored.codes.copy(), percentiles=stored.percentiles.copy())
+    compressed = read_compressed(BytesSource(_encode_matrix(matrix, CompressionMethod.of(method))))
+    return replace(compressed, codes=compressed.codes.copy(), percentiles=compressed.percentiles.copy())
 
 
 def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
@@ -293,7 +293,7 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
-        """Return the step of each value, rounded, if ``count`` steps lead from ``low`` (0) to ``high`` (``count``)."""
+        """Return the nearest of the steps from 0 (at ``low``) to ``count`` (at ``high``) for each value."""
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
         steps = (values - low) / (high - low) * np.float32(count)

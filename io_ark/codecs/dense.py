@@ -49,8 +49,8 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     """Read a dense matrix in binary, after the marker, as an array (rows, columns) of type ``dtype``.
 
-    ``head`` holds the next ``HEADER_SIZE`` bytes of the source. Raise FormatError if these are not a valid header, or
-    if numbers are missing.
+    ``head`` holds the next ``HEADER_SIZE`` bytes of the source. Raise FormatError if the header is invalid or
+    the matrix is incomplete.
     """
     stored_dtype, rows, columns = _read_header(source, head)
     return _convert_values(source.read_array(stored_dtype, rows * columns).reshape(rows, columns), dtype)

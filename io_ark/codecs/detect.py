@@ -123,7 +123,8 @@ def _classify_number(head: bytes) -> str:
 def _are_floats(window: bytes, first: int, count: int) -> bool:
     """Return True if numbers of 4 bytes are probably floats: all have common magnitudes or are 0, but not all are 0.
 
-    The numbers are the ``count`` numbers from the index ``first`` on, or fewer if the window ends before.
+    ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
+    ``first`` on are examined, or fewer if the window is shorter.
     """
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
@@ -211,13 +212,13 @@ def _classify_lines(lines: list[list[bytes]]) -> str:
 
 def _classify_brackets(text: bytes) -> str:
     """Return the kind of an object in text that starts with ``[``."""
-    inside, _, after = text[1:].partition(b"]")
+    inside, _, after_bracket = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
         # The rows of a triangle have 1, 2, 3 ... numbers. The rows of a matrix have equal lengths.
         counts = [len(row.split()) for row in re.split(rb"[\n;]", inside, maxsplit=4) if row.strip()]
         return "packed-matrix" if counts[:2] == [1, 2] else "matrix"
     # All frames of a posterior end with "] ", including the final frame.
-    if after.startswith(b" "):
+    if after_bracket.startswith(b" "):
         return "posterior"
     return "vector" if inside.strip() else "matrix"
 
@@ -296,7 +297,7 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind that is used to write a value if you do not pass ``kind``.
+    """Return the kind in which :func:`io_ark.save` writes a value if you do not pass ``kind``.
 
     Raises:
         FormatError: no kind fits the value.
@@ -339,10 +340,10 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     if all(isinstance(element, int | np.integer) for element in value):
         return "int-vector"
     if all(isinstance(element, list | tuple | np.ndarray) for element in value):
-        inner = [part for element in value for part in element]
-        if all(isinstance(part, int | np.integer) for part in inner):
+        items = [item for element in value for item in element]
+        if all(isinstance(item, int | np.integer) for item in items):
             return "int-vector-vector"
-        if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
+        if all(isinstance(item, tuple) and len(item) == 2 for item in items):
             return "posterior"
     raise FormatError(
         "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or lists of "

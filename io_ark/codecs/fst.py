@@ -143,7 +143,7 @@ _ARC_FIELDS = ("label", "weight", "next_state")
 
 
 def _read_array(source: Source, is_aligned: bool, dtype: npt.DTypeLike, count: int) -> Array:
-    """Read ``count`` elements in binary. If ``is_aligned``, first skip the bytes up to the next multiple of 16."""
+    """Read ``count`` elements in binary. If ``is_aligned``, first skip bytes until the offset is a multiple of 16."""
     if is_aligned:
         source.skip(-source.tell() % _ALIGNMENT)
     return source.read_array(dtype, count)

@@ -110,9 +110,9 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     """
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
-        plain = np.fromstring(text, np.int64, sep=" ")
-        if plain.max() <= limits.max:
-            return plain.astype(dtype)
+        parsed_numbers = np.fromstring(text, np.int64, sep=" ")
+        if parsed_numbers.max() <= limits.max:
+            return parsed_numbers.astype(dtype)
     values: list[int] = []
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
@@ -206,17 +206,17 @@ class IntVectorVectorCodec(Codec[list[Array]]):
     def read_arrays(self, source: Source) -> tuple[Array, Array]:
         """Read vectors in binary. Return their lengths, shape (vectors,), and all their numbers, shape (numbers,)."""
         count = base.read_size(source, True, "the number of vectors")
-        lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        length_arrays, number_arrays = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
             numbers, ends = read_lists(source, count, 1)
             if len(ends):
-                lengths.append(np.diff(ends, prepend=0) - 1)
-                parts.append(remove_counts(numbers, ends))
+                length_arrays.append(np.diff(ends, prepend=0) - 1)
+                number_arrays.append(remove_counts(numbers, ends))
             else:
-                parts.append(self._vector.read_body(source, True))
-                lengths.append(np.array([len(parts[-1])]))
-            count -= len(lengths[-1])
-        return np.concatenate(lengths), np.concatenate(parts)
+                number_arrays.append(self._vector.read_body(source, True))
+                length_arrays.append(np.array([len(number_arrays[-1])]))
+            count -= len(length_arrays[-1])
+        return np.concatenate(length_arrays), np.concatenate(number_arrays)
 
     def _read_text(self, source: Source) -> list[Array]:
         """Read a line of lists, which must all end with a semicolon. Return one array for each list."""

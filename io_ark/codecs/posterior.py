@@ -122,17 +122,17 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
         posterior: PosteriorArrays | None = scan_line("posterior-arrays", line)
         return _convert_pairs(_parse_frames(line, source, at)) if posterior is None else posterior
     count = read_size(source, True, "the number of frames of a posterior")
-    parts = []
+    posteriors = []
     while count > 0:
         numbers, ends = read_lists(source, count, 2)
         if len(ends):
             lengths = np.diff(ends, prepend=0)
-            parts.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
+            posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
         else:
             entries = read_size(source, True, "the number of entries of a frame")
-            parts.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
-        count -= len(parts[-1].counts)
-    return PosteriorArrays.concatenate(parts)
+            posteriors.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
+        count -= len(posteriors[-1].counts)
+    return PosteriorArrays.concatenate(posteriors)
 
 
 def _convert_pairs(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:

@@ -145,9 +145,9 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     order, problem = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
-        if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
+        if size < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
-        if extended[3:] != _PCM_SUBTYPE:
+        if extension[3:] != _PCM_SUBTYPE:
             problem = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
         problem = f"has samples that are not linear PCM (format {coding})"
@@ -312,7 +312,7 @@ def _skip_padding(source: Source, size: int) -> None:
 
 
 def _make_info(size: tuple[float, int, int]) -> WaveInfo:
-    """Return the info of audio from the sampling rate in Hz, the number of channels and the samples per channel."""
+    """Create a :class:`WaveInfo` from the sampling rate in Hz, the number of channels and the samples per channel."""
     rate, channels, count = size
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
@@ -364,8 +364,8 @@ class WaveScan:
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
             view = data.data
-            parts = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-            samples, starts = np.frombuffer(bytearray().join(parts), "<i2"), np.cumsum(lengths) - lengths
+            buffers = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+            samples, starts = np.frombuffer(bytearray().join(buffers), "<i2"), np.cumsum(lengths) - lengths
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 

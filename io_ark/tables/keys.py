@@ -61,14 +61,14 @@ def read_key(source: Source) -> str | None:
         source.skip(1)
     elif end_byte != b"\n":
         offset = source.tell()
-        shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
+        start = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not end_byte:
             raise TruncatedError(
-                f"ends after the key {shown}, before the object: create the archive again",
+                f"ends after the key {start}, before the object: create the archive again",
                 file=source.name,
                 offset=offset,
             )
         source.fail(
-            f"expected a space after the key {shown}, found {decode_key(end_byte)!r}: check that the file is an archive"
+            f"expected a space after the key {start}, found {decode_key(end_byte)!r}: check that the file is an archive"
         )
     return decode_key(key)

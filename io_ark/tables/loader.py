@@ -38,7 +38,7 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
 
 
 def read_rxfilename(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object at an rxfilename, which may have a range, with ``codec``."""
+    """Read the object at an rxfilename, which may have a range, with ``codec``. Raise ArkError if this fails."""
     name, selection = split_range(rxfilename)
     return read_target(codec, parse_rxfilename(name), selection, access)
 

@@ -97,7 +97,7 @@ class RandomAccessReader(Generic[Value]):
         """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
-    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Value] | None:
         """Look up many keys at once, which is faster than single lookups.
 
         Returns:
@@ -106,7 +106,7 @@ class RandomAccessReader(Generic[Value]):
         Raises:
             ArkError: an object cannot be read.
         """
-        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
+        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.get_many(keys)
         return None if names is None else self._lookup.get_many(names)
 
     def _find_speaker(self, key: str) -> str:
@@ -184,6 +184,7 @@ class Lookup:
         )
 
     def check_open(self) -> None:
+        """Raise :class:`ClosedError` if the reader is closed."""
         if self.closed:
             raise ClosedError("the reader is closed: open a new reader", file=self.table.rxfilename)
 
@@ -252,7 +253,7 @@ class _ArchiveScan(Lookup):
     def read_next_entries(self) -> Iterator[tuple[str, Any]]:
         """Yield the entries that no earlier call has yielded. With the option ``s``, check their order."""
         self.check_open()
-        self.reads.check()
+        self.reads.raise_failure()
         if self._input is None:
             return
         try:
@@ -286,7 +287,7 @@ class _ArchiveScan(Lookup):
         raise OrderError(message, file=self.table.rxfilename, key=key)
 
     def _close_input(self) -> None:
-        """Close the archive if it is open. There are no more entries."""
+        """Close the archive if it is open, so that no more entries are read."""
         opened, self._input = self._input, None
         self._entries.close()
         if opened is not None:
@@ -329,7 +330,7 @@ class ArchiveLookup(_ArchiveScan):
         """Read and store entries until ``key`` or, with the option ``s``, a greater key. Return True at ``key``."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
-            self.reads.check()
+            self.reads.raise_failure()
             return False
         try:
             for entry_key, value in entries:
@@ -390,7 +391,7 @@ class SortedArchiveLookup(_ArchiveScan):
         Raise OrderError if an earlier lookup was for a greater key.
         """
         self.check_open()
-        self.reads.check()
+        self.reads.raise_failure()
         check_key(key)
         goal = encode_key(key)
         if goal < self._last_key:

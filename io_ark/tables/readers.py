@@ -70,12 +70,12 @@ class WholeReads(Iterator[Any]):
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
             self._error = copy(error) if isinstance(error, ArkError) else interrupted
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the error of an earlier read that failed, if there is one."""
         if self._error is not None:
             raise copy(self._error)
 
-    def guard(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
+    def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
         """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
         self._is_over = False
         iterator = _ClosableChain(entries, self)
@@ -87,12 +87,12 @@ class WholeReads(Iterator[Any]):
             if self._is_over:
                 raise StopIteration
             self.record_failure(None)  # The read was interrupted before `__enter__` of this context.
-        self.check()
+        self.raise_failure()
 
     def __enter__(self) -> None:
         self._is_over = False
         if self._error is not None:
-            self.check()
+            self.raise_failure()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is None or kind is GeneratorExit:
@@ -112,7 +112,7 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
             with reads:
                 yield from function(*arguments, **keywords)
 
-        return reads.guard(iterate_entries())
+        return reads.guard_entries(iterate_entries())
 
     return iterate_guarded
 
@@ -189,10 +189,10 @@ class SequentialReader(Generic[Value]):
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        return self._reads.guard(self._iterate_pairs())
+        return self._reads.guard_entries(self._iterate_pairs())
 
     def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
-        """Yield pairs of a key and a value."""
+        """Yield pairs of a key and a value for the remaining entries."""
         with self._reads:
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
@@ -206,10 +206,10 @@ class SequentialReader(Generic[Value]):
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
-        return self._reads.guard(self._iterate_blocks())
+        return self._reads.guard_entries(self._iterate_blocks())
 
     def _iterate_blocks(self) -> Generator[Block, None, None]:
-        """Yield blocks. An entry that was read alone becomes a block with one entry."""
+        """Yield the remaining entries in blocks. An entry that was read alone becomes a block with one entry."""
         with self._reads:
             for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
@@ -223,10 +223,10 @@ class SequentialReader(Generic[Value]):
         For a script file, the function reads the object. With the option ``p``, the objects are read before the pairs
         are yielded, because unreadable objects are skipped.
         """
-        return self._reads.guard(self._iterate_loaders())
+        return self._reads.guard_entries(self._iterate_loaders())
 
     def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
-        """Yield pairs of a key and a function that returns the value."""
+        """Yield pairs of a key and a function that returns the value, for the remaining entries."""
         with self._reads:
             for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
@@ -322,7 +322,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
                     at += 1
                 else:
                     at += len(block)
-                    splitter.skip(len(block))
+                    splitter.count_lines(len(block))
                     yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
         try:
@@ -338,7 +338,8 @@ def _read_line(
 ) -> Item | _Later | None:
     """Return the entry that a line of a script file names, or None if the entry is skipped.
 
-    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``.
+    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``. Without
+    this option, a value in the form "keys" is not loaded yet.
     """
     try:
         if isinstance(line, FormatError):

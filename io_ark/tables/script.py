@@ -68,9 +68,9 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the errors of preceding blank lines, and then the key and value of the next line, or an error.
+        """Return the errors of the blank lines before ``line``, and then the key and value of ``line``, or its error.
 
-        A blank line after the first line returns nothing, because it may be at the end of the file.
+        For a blank line after the first line, return nothing, because the line may be at the end of the file.
         """
         self._number += 1
         result: tuple[str, str] | FormatError
@@ -87,7 +87,7 @@ class LineSplitter:
         self.blank.clear()
         return (*errors, result)
 
-    def skip(self, count: int) -> None:
+    def count_lines(self, count: int) -> None:
         """Count lines that the caller has split, so that messages have the numbers of later lines."""
         self._number += count
 
@@ -118,10 +118,10 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
     ``name`` is the name of the file, and ``number`` is the number of the line, counted from 1, for the error message.
     """
-    parts = line.split(None, 1)
-    if len(parts) < 2:
+    fields = line.split(None, 1)
+    if len(fields) < 2:
         raise FormatError(_describe_bad_line(number, line), file=name)
-    return parts[0].decode("utf-8", "surrogateescape"), parts[1].rstrip().decode("utf-8", "surrogateescape")
+    return fields[0].decode("utf-8", "surrogateescape"), fields[1].rstrip().decode("utf-8", "surrogateescape")
 
 
 def _describe_bad_line(number: int, line: bytes) -> str:
@@ -241,7 +241,7 @@ class Script(Mapping[str, str]):
         """Return a view of the keys and values in file order."""
         return _Lines(self)
 
-    def lines(self) -> Iterator[tuple[str, str]]:
+    def iterate_lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over keys and values in file order, without a lookup of each key."""
         if self._values is not None:
             yield from self._values.items()
@@ -376,10 +376,10 @@ class Script(Mapping[str, str]):
             self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
         value_starts = key_ends.copy()
         _skip_blanks(chunk, value_starts, np.arange(len(value_starts)))
-        valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
-        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
-        if len(bad):
-            line = int(bad[0])
+        is_valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
+        invalid_lines = np.flatnonzero(is_valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
+        if len(invalid_lines):
+            line = int(invalid_lines[0])
             if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
                 raise FormatError(
                     f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: shorten it "
@@ -431,13 +431,13 @@ class Script(Mapping[str, str]):
 
     def _find_line(self, key: bytes) -> int | None:
         """Return the index (from 0) of the line of a key, or None if the file does not have the key."""
-        guess = self._next_line
-        if guess < len(self) and self._has_key(guess, key):
-            return guess
+        expected_line = self._next_line
+        if expected_line < len(self) and self._has_key(expected_line, key):
+            return expected_line
         index = self._get_index()
-        high = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
-        at = int(index.searchsorted(high << 32))
-        while at < len(index) and int(index[at]) >> 32 == high:
+        upper_bits = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
+        at = int(index.searchsorted(upper_bits << 32))
+        while at < len(index) and int(index[at]) >> 32 == upper_bits:
             line = int(index[at]) & 0xFFFFFFFF
             if self._has_key(line, key):
                 return line
@@ -449,18 +449,18 @@ class Script(Mapping[str, str]):
         return self._data[start:end] == key
 
 
-def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move the offsets ``at[which]`` of ``chunk`` in place to the next byte that is not a blank.
+def _skip_blanks(chunk: npt.NDArray[np.uint8], offsets: Indices, lines: Indices) -> None:
+    """Move the offsets ``offsets[lines]`` of ``chunk`` in place to the next byte that is not a blank.
 
     A blank is white space except a newline. The last byte of ``chunk`` is a newline.
     """
-    which = which[_BLANK[chunk[at[which]]]]
-    at[which] += 1
-    which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # Three or more blanks in a row are rare, so this may be slower.
+    lines = lines[_BLANK[chunk[offsets[lines]]]]
+    offsets[lines] += 1
+    lines = lines[_BLANK[chunk[offsets[lines]]]]
+    if len(lines):  # Three or more blanks in a row are rare, so this may be slower.
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
-        at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
+        offsets[lines] = last_of_run[np.searchsorted(last_of_run, offsets[lines])] + 1
 
 
 class _Lines(ItemsView[str, str]):
@@ -469,7 +469,7 @@ class _Lines(ItemsView[str, str]):
     _mapping: Script
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return self._mapping.lines()
+        return self._mapping.iterate_lines()
 
 
 class ScriptTable(Mapping[str, Value]):

@@ -87,14 +87,14 @@ class ArchiveTarget:
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block and return True. Return False if a key of an ArrayBlock is invalid."""
         if isinstance(block, PackedBlock):
-            parts, objects = [block.data.data], block.objects
+            buffers, objects = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
             return False
         else:
-            parts, objects = _encode_arrays(block)
+            buffers, objects = _encode_arrays(block)
         offsets = objects + self.archive.tell()
         with self.entry:
-            self.archive.write_all(parts)
+            self.archive.write_all(buffers)
             if self.script is not None:
                 self.script.write_all((format_script_lines(block.keys, offsets, self._location[:-1]).data,))
             if self._table.flush:
@@ -245,7 +245,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             raise name_key(error, key) from error.__cause__
 
     def takes_packed(self, keys: bytes) -> bool:
-        """Return True if :meth:`write_block` accepts a PackedBlock with these keys and objects of this kind."""
+        """Return True if :meth:`write_block` accepts a PackedBlock with the keys ``keys`` and objects of this kind."""
         return self._table.binary and self._takes_entries(keys)
 
     def _takes_entries(self, keys: bytes) -> bool:

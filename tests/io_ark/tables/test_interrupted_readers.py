@@ -77,7 +77,7 @@ def looked_up_together(reader: io_ark.RandomAccessReader[Any]) -> Step:
     def step() -> str | None:
         if not left:
             return None
-        assert reader.values_of(left[0]) is not None
+        assert reader.get_many(left[0]) is not None
         return " ".join(left.pop(0))
 
     return step

@@ -687,7 +687,7 @@ def read_segments_as_bool_vec(
 # Public code imports the following private functions, for example WeSpeaker's and VBx's readers of PLDA models. These
 # readers parse the bytes around an object themselves, so the functions must not read beyond the object.
 
-_PIECE = 1 << 20  # Number of bytes that are read at once.
+_CHUNK_BYTES = 1 << 20  # Number of bytes that are read at once.
 
 
 def _read_mat_binary(fd: Any) -> Array:
@@ -742,11 +742,11 @@ def _read_exactly(fd: Any, size: int) -> bytes:
 
     The bytes are read in chunks, so that a damaged file with a huge size does not fill the memory.
     """
-    pieces: list[bytes] = []
-    while size > 0 and (piece := fd.read(min(size, _PIECE))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    chunks: list[bytes] = []
+    while size > 0 and (chunk := fd.read(min(size, _CHUNK_BYTES))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
 
 
 def _decode_object(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
@@ -881,7 +881,7 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    for key, location in script.lines():
+    for key, location in script.iterate_lines():
         match = _RANGE.fullmatch(location)
         if match is None:
             yield key, load_object(key, location)

@@ -37,6 +37,11 @@ class GlobalHeader:
         endian: byte order in files, "<" or ">".
         c: largest stored integer, 65535 or 255.
         size: number of bytes of the token and the header.
+
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, kOneByteAuto
+    >>> GlobalHeader.compute(np.array([[0.0, 1.0], [2.0, 3.0]]), kOneByteAuto).type
+    'CM3'
     """
 
     type: str
@@ -80,7 +85,14 @@ class GlobalHeader:
 
 @dataclass
 class PerColHeader:
-    """Percentiles of the columns of a matrix of the format "CM", each of shape (columns, 1)."""
+    """Percentiles of the columns of a matrix of the format "CM", four arrays of shape (columns, 1).
+
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader, kSpeechFeature
+    >>> matrix = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> PerColHeader.compute(matrix, GlobalHeader.compute(matrix, kSpeechFeature)).p0.shape
+    (2, 1)
+    """
 
     p0: Array
     p25: Array

@@ -40,6 +40,11 @@ class WriteHelper:
 
     Raises:
         ArkError: the table cannot be opened, or a key or value cannot be written.
+
+    >>> import tempfile, numpy as np
+    >>> from kaldi_standins.kaldiio import WriteHelper
+    >>> with WriteHelper(f"ark:{tempfile.mkdtemp()}/feats.ark") as writer:
+    ...     writer("utt1", np.zeros((5, 2), np.float32))
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class WriteHelper:
     __setitem__ = __call__
 
     def close(self) -> None:
-        """Finish the table."""
+        """Finish the table. Raise ArkError if not all entries were written."""
         self.closed = True
         self._writer.close()
 
@@ -98,6 +103,10 @@ class ReadHelper:
 
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.
+
+    >>> from kaldi_standins.kaldiio import ReadHelper
+    >>> [(key, array.tolist()) for key, array in ReadHelper("ark:echo utt1 1 2 3 |")]
+    [('utt1', [1, 2, 3])]
     """
 
     def __init__(

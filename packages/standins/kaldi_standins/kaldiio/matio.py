@@ -180,7 +180,7 @@ def load_scp_sequential(
         return
     access = Access(pipes, network)
     loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian, in_order=True)
-    lines = _open_script(fname, access).lines() if separator is None else _split_lines(fname, separator, access)
+    lines = _open_script(fname, access).iterate_lines() if separator is None else _split_lines(fname, separator, access)
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
 

@@ -199,5 +199,5 @@ def map_locations(script: Script) -> Mapping[str, str]:
     try:
         script.check_unique()
     except OrderError:
-        return dict(script.lines())
+        return dict(script.iterate_lines())
     return script

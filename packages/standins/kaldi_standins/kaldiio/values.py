@@ -71,8 +71,8 @@ class KaldiioCodec(AnyCodec):
             return self.detect_codec(little_endian_source).read(little_endian_source)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
-        if (extended := find_extended_reader(head)) is not None:
-            return extended(source, **self._load_kwargs)
+        if (read_extended := find_extended_reader(head)) is not None:
+            return read_extended(source, **self._load_kwargs)
         if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
         return self._read_text(source)
