@@ -89,7 +89,7 @@ class Codec(Generic[T]):
     def read_single(self, source: Source) -> T:
         """Read the object at the next byte of ``source``, and leave ``source`` at any position.
 
-        This can be faster than :meth:`read`, because the end of the object may stay unread. It raises the same errors.
+        This can be faster than :meth:`read`, because the end of the object may stay unread. Errors there are not found.
         """
         return self.read(source)
 
@@ -418,7 +418,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
 
 
 def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return ``dtype`` with little-endian byte order, without ``newbyteorder``, whose result memoryview refuses."""
+    """Return ``dtype`` with little-endian byte order, without ``newbyteorder``, whose result memoryview may refuse."""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 

@@ -140,7 +140,7 @@ class CompressedMatrix:
         return part
 
     def multiply(self, factor: float) -> CompressedMatrix:
-        """Return this matrix times ``factor``. The stored integers stay the same: only their range is multiplied."""
+        """Return this matrix times ``factor``. Only the minimum and the range are multiplied, and not the integers."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 

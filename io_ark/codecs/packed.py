@@ -104,8 +104,7 @@ class PackedMatrixCodec(ArrayCodec):
     def _extract_lower_triangle(self, array: Array) -> tuple[Array, int]:
         """Return the numbers of the lower triangle row by row, and the number of rows.
 
-        Raises:
-            FormatError: ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
+        Raise FormatError if ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
         """
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")

@@ -266,9 +266,8 @@ def _count_frames(source: Source, size: int, block: int) -> int:
 def _detect_format_of_file(source: Source) -> str:
     """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
-    Raises:
-        FormatError: the file has the format of another program, or the audio is within an archive. Only wave files
-            can be in an archive, because the end of other audio is not marked.
+    Raise FormatError if the file has the format of another program, or if the audio is within an archive. Only wave
+    files can be in an archive, because the end of other audio is not marked.
     """
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""

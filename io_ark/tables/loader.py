@@ -169,8 +169,7 @@ class Loader:
     def _read_at_offset(self, path: str, offset: int) -> Any:
         """Read the object at an offset of a file. Reuse an idle source of this file if there is one.
 
-        Raises:
-            OpenError: the file cannot be opened, or is not regular.
+        Raise OpenError if the file cannot be opened or is not regular.
         """
         idle = self._files.idle_sources
         source: Source | None

@@ -353,13 +353,9 @@ class Script(Mapping[str, str]):
     def _find_keys(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         """Return the offset in the file and the length in bytes of the key of each line in ``data[begin:end]``.
 
-        The last byte of ``data[begin:end]`` is a newline. ``lines_before`` is the number of lines before ``begin``.
-
-        Returns:
-            The offsets and the lengths, two arrays of shape (lines,).
-
-        Raises:
-            FormatError: a line is invalid. The message counts lines from the start of the file.
+        The results are two arrays of shape (lines,). The last byte of ``data[begin:end]`` must be a newline. Raise
+        FormatError for an invalid line. Its message counts lines from the start of the file, and ``lines_before`` is
+        the number of lines before ``begin``.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
         low = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.

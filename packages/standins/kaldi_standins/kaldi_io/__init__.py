@@ -854,13 +854,13 @@ def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
 
 @repeat_errors
 def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of an archive, which ``kind`` reads."""
+    """Yield the keys and values of an archive. The codec ``kind`` reads the values."""
     with _open_source(file, access, True) as source:
         yield from read_entries(source, kind)
 
 
 def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
-    """Return the object at the position of an open file or at a location, which ``kind`` reads."""
+    """Read one object with the codec ``kind``, from an open file or from a location."""
     with _open_source(file, access, False) as source:
         return kind.read(source)
 

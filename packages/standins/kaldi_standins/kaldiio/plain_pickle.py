@@ -166,8 +166,7 @@ class _Reader:
     def _charge_sizes(self, values: Any) -> Any:
         """Add the sizes of ``values``, which will be copied or hashed, to the total, and return ``values``.
 
-        Raises:
-            FormatError: the total is implausibly large for the bytes read, as in a pickle that would fill the memory.
+        Raise FormatError if the total is too large for the bytes read, as in a pickle that would fill the memory.
         """
         for value in values:
             self._charged_size += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
@@ -193,8 +192,7 @@ class _Reader:
     def _pop_from(self, at: int | None) -> list[Any]:
         """Pop the values from position ``at`` on, or from the last mark on if ``at`` is None.
 
-        Raises:
-            FormatError: there are too few values, or a value is a function or an array that is not finished.
+        Raise FormatError if there are too few values, or a value is a function or an array without its elements.
         """
         at = self._marks.pop() if at is None else at
         if at < 0:
@@ -294,7 +292,7 @@ class _Reader:
     def _complete_top(self, state: Any) -> None:
         """Set the values of the array, or the byte order of the dtype, at the top of the stack.
 
-        ``state`` is the tuple that NumPy's ``ndarray.__reduce__`` or ``dtype.__reduce__`` returns last.
+        ``state`` is the third element of the result of NumPy's ``ndarray.__reduce__`` or ``dtype.__reduce__``.
         """
         target = self._get_top(_Unfinished)
         if target.value is None:
