@@ -402,6 +402,7 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
     if block.keys.count(b"\n") != count or block.count_elements().sum() != block.values.size:
         raise ValueError("the keys, shapes and values of a block do not match")
+    # A column has 8 bytes of percentiles, and an element at most 2 bytes.
     max_bytes = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     size = NATIVE.function("ark_compress_arrays")(
@@ -466,7 +467,7 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text_matrix(sink, matrix.to_array())
             return
-        for part in (
+        for buffer in (
             _encode_parts(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),)
         ):
-            sink.write(part)
+            sink.write(buffer)

@@ -94,7 +94,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 def is_single_object(source: Source) -> bool:
     """Return True if the next bytes of ``source`` start an object and cannot be a key.
 
-    They then start an object in binary, audio, an FST, an object in text with ``[``, or a model in text.
+    This is true for an object in binary, audio, an FST, an object in text that starts with ``[``, and a model in text.
     """
     head = source.peek_buffered(_MAX_START_BYTES)
     is_object = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
@@ -103,7 +103,7 @@ def is_single_object(source: Source) -> bool:
 
 def _detect_integer_kind(source: Source) -> str:
     """Return the kind of an object in binary that starts with a 4-byte number, which is a count or the whole object."""
-    head = source.peek(8)
+    head = source.peek(8)  # The marker of 2 bytes, a byte 4, the number, and the size byte of another number.
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)

@@ -114,9 +114,9 @@ def _read_binary_acceptor(source: Source) -> Acceptor:
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
         source.fail("expected an FST in OpenFst's binary format", at)
-    types = _read_name(source), _read_name(source)
-    if types != (b"compact_acceptor", b"standard"):
-        source.fail(f"cannot read an FST of type {quote(types[0])} with arcs {quote(types[1])}: only "
+    fst_type, arc_type = _read_name(source), _read_name(source)
+    if (fst_type, arc_type) != (b"compact_acceptor", b"standard"):
+        source.fail(f"cannot read an FST of type {quote(fst_type)} with arcs {quote(arc_type)}: only "
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
@@ -170,7 +170,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
-    count = 1 + max([start, *cost_of_final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
+    count = 1 + max([start, *cost_of_final, *(max(state, next_state) for state, _, _, next_state in arcs)])
     # A line names at most two states, so more states than this bound come from a damaged number.
     if count > 2 * (len(arcs) + len(cost_of_final)) + 1:
         source.fail(f"most of the {count} states of an FST have no arc and are not final; the file is damaged", at)

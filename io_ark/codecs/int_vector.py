@@ -67,9 +67,9 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
     for name in layout.names or ():
         if name.endswith("_size"):
             size = layout[name.removesuffix("_size")].itemsize
-            wrong = np.flatnonzero(records[name] != size)
-            if len(wrong):
-                offset = at + int(wrong[0]) * layout.itemsize
+            wrong_records = np.flatnonzero(records[name] != size)
+            if len(wrong_records):
+                offset = at + int(wrong_records[0]) * layout.itemsize
                 source.fail(
                     f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", offset
                 )

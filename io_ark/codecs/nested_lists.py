@@ -52,6 +52,7 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
+    # Number of records before the first one whose size byte is not 4.
     valid_count = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
     ends = _find_ends(numbers[:valid_count], limit, width)

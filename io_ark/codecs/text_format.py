@@ -41,6 +41,7 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
     """Compute :func:`encode_lists` in C."""
     first, last, (begin, end) = columns[0], columns[-1], brackets or (None, None)
     counts, ends = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
+    # An element has at most two numbers. In binary, a size byte precedes each number.
     max_element_bytes = 2 * _MAX_NUMBER_CHARACTERS if brackets else 2 + first.itemsize + last.itemsize
     data = np.empty(max_element_bytes * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
     size = -1

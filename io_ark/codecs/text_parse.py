@@ -158,13 +158,14 @@ def _fail_at_offset(fail: Fail, start: int, message: str, at: int) -> NoReturn:
 
 def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
     """Parse rows of numbers in C (see :func:`read_rows`)."""
+    # A number and the character after it have at least two bytes.
     values = np.empty(len(text) // 2 + 1, np.float32 if is_single else np.float64)
     lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
-    rows = np.zeros(1, np.int64)
+    row_count = np.zeros(1, np.int64)
     count = NATIVE.function("ark_read_rows")(
-        text, len(text), not is_single, values, len(values), lengths, len(lengths), rows
+        text, len(text), not is_single, values, len(values), lengths, len(lengths), row_count
     )
-    return None if count < 0 else (values[:count].copy(), lengths[: rows[0]].tolist())
+    return None if count < 0 else (values[:count].copy(), lengths[: row_count[0]].tolist())
 
 
 @NATIVE.twin(_read_rows_in_c)

@@ -145,6 +145,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     order, problem = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
+        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
         if size < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
         if extension[3:] != _PCM_SUBTYPE:

@@ -142,6 +142,7 @@ def _iterate_block(scanned: Scanned, source: Source, codec: Codec[Any]) -> Gener
     finally:
         if count < len(scanned.block):
             source.move_back(scanned.size)
+            # Reading the yielded entries again moves the source to the next entry.
             for _ in range(count):
                 read_key(source)
                 codec.read(source)

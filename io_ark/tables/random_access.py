@@ -106,8 +106,8 @@ class RandomAccessReader(Generic[Value]):
         Raises:
             ArkError: an object cannot be read.
         """
-        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.get_many(keys)
-        return None if names is None else self._lookup.get_many(names)
+        table_keys: Sequence[str] | None = keys if self._speakers is None else self._speakers.get_many(keys)
+        return None if table_keys is None else self._lookup.get_many(table_keys)
 
     def _find_speaker(self, key: str) -> str:
         """Return the speaker of the utterance ``key``, which is the key in a table of speakers."""

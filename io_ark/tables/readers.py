@@ -66,9 +66,9 @@ class WholeReads(Iterator[Any]):
     def record_failure(self, error: BaseException | None) -> None:
         """Let every later read raise ``error`` again, or an OpenError if ``error`` is not an ArkError."""
         if self._error is None:
-            interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
+            open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
-            self._error = copy(error) if isinstance(error, ArkError) else interrupted
+            self._error = copy(error) if isinstance(error, ArkError) else open_error
 
     def raise_failure(self) -> None:
         """Raise the error of an earlier read that failed, if there is one."""
@@ -288,7 +288,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
                 for first in entries:
                     has_begun = True
                     yield first
-                    del first
+                    del first  # Otherwise, the first entry would stay in memory during the whole loop.
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:

@@ -397,7 +397,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
     """Iterate over the posteriors of an archive or a script file.
 
     Args:
-        file_: name of the table, after ``ark:`` or ``scp:``.
+        file_: ``ark:`` or ``scp:``, followed by the name of the archive or script file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -641,6 +641,7 @@ def read_segments_as_bool_vec(
 
     Raises:
         FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
+        ArkError: the file cannot be opened.
 
     >>> import io
     >>> from kaldi_standins.kaldi_io import read_segments_as_bool_vec
@@ -695,7 +696,7 @@ def _read_mat_binary(fd: Any) -> Array:
     token = fd.read(3)
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
-    sizes = fd.read(10)
+    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes both.
     elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
 
@@ -713,8 +714,9 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
-    header = fd.read(16)
+    header = fd.read(16)  # The minimum, the range, and the numbers of rows and columns.
     rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
+    # A column of CM has 8 bytes of percentiles before the codes.
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
     return _decode_object(_MATRICES, token, header + _read_exactly(fd, size), fd)
 
@@ -867,7 +869,7 @@ def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> A
 
 @repeat_errors
 def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Iterate over the objects that a script file names. A range after a name is a slice of Python."""
+    """Yield the keys of a script file and the objects that it names. A range after a name is a slice of Python."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
@@ -886,11 +888,12 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
         if match is None:
             yield key, load_object(key, location)
             continue
-        value = load_object(key, match[1])
-        slices = _parse_slices(match[2], key)
+        location, range_text = match.groups()
+        value = load_object(key, location)
+        slices = _parse_slices(range_text, key)
         if len(slices) > value.ndim:
             dimensions = f"{len(slices)} dimensions, but the array has {value.ndim}: shorten the range"
-            raise RangeError(f"the range [{match[2]}] has {dimensions}", key=key)
+            raise RangeError(f"the range [{range_text}] has {dimensions}", key=key)
         yield key, value[slices].copy()
 
 

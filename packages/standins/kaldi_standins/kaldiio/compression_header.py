@@ -101,7 +101,7 @@ class PerColHeader:
     endian: str = "<"
 
     def __post_init__(self) -> None:
-        self.size = 8 * len(self.p0)
+        self.size = 8 * len(self.p0)  # Four percentiles of 2 bytes for each column.
         # Percentiles at both ends of a range, the code of the lower percentile, and the number of steps between them.
         self._ranges = (self.p0, self.p25, 0, 64), (self.p25, self.p75, 64, 128), (self.p75, self.p100, 192, 63)
 
@@ -120,8 +120,8 @@ class PerColHeader:
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
         """Return the header that the columns of an array (rows, columns) have after compression with method 2."""
-        steps = compress(array, kSpeechFeature).percentiles
-        p0, p25, p75, p100 = global_header.uint_to_float(steps.T[:, :, None])
+        percentiles = compress(array, kSpeechFeature).percentiles
+        p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def float_to_char(self, array: Array) -> Array:

@@ -298,6 +298,7 @@ class _Reader:
         if target.value is None:
             _, shape, dtype, is_fortran, data = self._charge_sizes(state)
             target.value = _make_array_from_bytes(data, dtype, shape, "F" if is_fortran else "C")
+        # The second element of the state of a dtype is its byte order.
         elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
             target.value = target.value.newbyteorder(state[1])
 
