@@ -89,7 +89,7 @@ class Codec(Generic[T]):
     def read_single(self, source: Source) -> T:
         """Read the object at the next byte of ``source``, and leave ``source`` at any position.
 
-        This can be faster than :meth:`read`, because the end of the object may stay unread. Errors there are not found.
+        This can be faster than :meth:`read`, because the end of the object may stay unread and unchecked.
         """
         return self.read(source)
 

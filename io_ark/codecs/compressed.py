@@ -207,8 +207,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
         method: number or name of a :class:`CompressionMethod`. Methods with a fixed range clip values outside it.
 
     Raises:
-        FormatError: the method is unknown, or the matrix is not numeric or contains NaN. For a method without a fixed
-            range, also if the range of the values is not finite in float32.
+        FormatError: the method is unknown, the matrix is not numeric or contains NaN, or the range of its values is not
+            finite in float32 and the method has no fixed range.
 
     >>> import numpy as np
     >>> from io_ark.codecs.compressed import compress

@@ -95,8 +95,8 @@ class FstCodec(Codec[Fst]):
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
     """Read an acceptor, an FST whose arcs have one label. Raise FormatError for any other FST.
 
-    The binary format is OpenFst's ``compact_acceptor``. In text, each line is an arc or a final state, up to and
-    including an empty line.
+    The binary format is OpenFst's ``compact_acceptor``. In text, each line is an arc or a final state, and an empty
+    line ends the acceptor.
     """
     return _read_binary_acceptor(source) if binary else _read_text_acceptor(source)
 

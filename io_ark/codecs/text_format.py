@@ -81,7 +81,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Return an iterator over the encoded numbers. A size byte precedes a number, or in text, a space follows it."""
+    """Return an iterator over the bytes of each number, with a size byte before it, or a space after it in text."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())

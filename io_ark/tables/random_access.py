@@ -110,7 +110,7 @@ class RandomAccessReader(Generic[Value]):
         return None if table_keys is None else self._lookup.get_many(table_keys)
 
     def _find_speaker(self, key: str) -> str:
-        """Return the speaker of the utterance ``key``, which is the key in a table of speakers."""
+        """Return the speaker of the utterance ``key``. The table is read with the speaker as the key."""
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError(
@@ -310,7 +310,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key and its value has not been released. Read until the key if needed."""
+        """Read entries until ``key``, and return True if it is found and its value has not been released."""
         self.check_open()
         if key in self._values:
             return True
@@ -327,7 +327,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries until ``key`` or, with the option ``s``, a greater key. Return True at ``key``."""
+        """Read and store entries until ``key``, or a greater key with the option ``s``. Return True if it is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.raise_failure()
@@ -386,7 +386,7 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key. Entries with smaller keys are skipped and lost.
+        """Return True if the archive has the key. Entries with smaller keys are skipped, and cannot be read later.
 
         Raise OrderError if an earlier lookup was for a greater key.
         """

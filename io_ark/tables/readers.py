@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With the option ``p``, errors after the first entry and of commands become warnings."""
+    """Yield entries or blocks. With the option ``p``, a failed command or a later unreadable entry causes a warning."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:

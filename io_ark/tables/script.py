@@ -313,8 +313,8 @@ class Script(Mapping[str, str]):
     def _build_dictionary(self) -> dict[str, str] | None:
         """Return the values by key, or None for a file that needs the index of lines.
 
-        Such a file is mapped or has too many lines, or it has a blank or invalid line, a duplicate key, or a key that
-        may be too long.
+        The index is needed if the file is mapped or has too many lines, or if it has a blank or invalid line, a
+        duplicate key, or a key that may be too long.
         """
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
