@@ -234,7 +234,7 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
 
 def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
     """Compress a nonempty float32 matrix of shape (rows, columns). For the errors, see :func:`compress`."""
-    if method == CompressionMethod.AUTO:
+    if method == CompressionMethod.AUTO:  # As in Kaldi, the number of rows decides.
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
     format_name, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
     if format_name != b"CM":
@@ -316,9 +316,11 @@ def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -
     quarter = rows // 4
     # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
     ranks = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    chosen = np.sort(columns, axis=1)[:, ranks]
+    percentile_values = np.sort(columns, axis=1)[:, ranks]
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(ranks)] = _scale_to_integers(np.ascontiguousarray(chosen), minimum, span, _FORMATS[b"CM2"])
+    steps[:, : len(ranks)] = _scale_to_integers(
+        np.ascontiguousarray(percentile_values), minimum, span, _FORMATS[b"CM2"]
+    )
     steps[:, 0] = np.minimum(steps[:, 0], 65532)  # The limits leave room for larger percentiles up to 65535.
     for i, limit in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), limit)

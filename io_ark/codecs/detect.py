@@ -70,7 +70,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     Raises:
         FormatError: the bytes are not the start of any kind of object.
     """
-    head = source.peek(20)
+    head = source.peek(20)  # The marker and the longest token, <IvectorExtractor>.
     if head[:2] != BINARY_MARKER:
         if head[:4] in (b"RIFF", b"RIFX"):
             return "wave", {}
@@ -278,15 +278,15 @@ class AnyCodec(Codec[Any]):
             FormatError: the bytes are not the start of any kind of object.
         """
         start = source.peek_buffered(_TOKEN_END)
-        detected = _BY_START.get(start)
-        if detected is None:
+        object_codec = _BY_START.get(start)
+        if object_codec is None:
             kind, options = detect_kind(source)
             cache_key = kind, len(options)  # A kind has at most one nonempty set of options.
-            detected = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
+            object_codec = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
             # Most objects start with a token of two letters and a space, which alone determines the kind.
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
-                _BY_START[start] = detected
-        return detected
+                _BY_START[start] = object_codec
+        return object_codec
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         kind = self._kind or kind_of(value)

@@ -48,7 +48,7 @@ def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> Packe
     """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
-    key_sizes, object_sizes = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))
+    key_sizes, object_sizes = (np.fromiter(map(len, strings), np.int64, len(names)) for strings in (names, objects))
     ends = np.cumsum(key_sizes + len(start) + object_sizes)
     # An object starts after the space, which is the first byte of `start`.
     return PackedBlock(keys, data, ends - object_sizes - len(start) + 1)

@@ -136,7 +136,7 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
 
 
 def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
-    """Return a matrix (size, size) from the numbers of its lower triangle, row by row, (size (size + 1) / 2,).
+    """Return a matrix of shape (size, size), whose lower triangle has the numbers ``packed``, row by row.
 
     The upper triangle is zero, or, if ``is_symmetric`` is True, mirrors the lower triangle.
     """

@@ -159,12 +159,13 @@ class KindScan:
             room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
-        largest = len(data) if self.of_any_size else window.largest
+        max_object_bytes = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if offsets is None else len(offsets),
+            lists_room=len(lists), largest=max_object_bytes,
+            max_entries=MAX_ENTRIES if offsets is None else len(offsets),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0

@@ -158,6 +158,7 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     """
     source.skip_space()
     at = source.tell()
+    # The name and a number of 32 bits have fewer than 40 bytes.
     word = source.peek(40).split(maxsplit=1)[:1]
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:

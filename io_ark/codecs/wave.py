@@ -512,6 +512,7 @@ class WaveCodec(_AudioCodec[Wave]):
         data = pcm16(samples)
         channels = data.shape[0]
         rate = int(frequency)
+        # The size of the RIFF chunk counts 36 bytes of the header, and has 32 bits like the number of bytes per second.
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
                 f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "

@@ -171,10 +171,10 @@ class Loader:
 
         Raise OpenError if the file cannot be opened or is not regular.
         """
-        idle = self._files.idle_sources
+        idle_sources = self._files.idle_sources
         source: Source | None
         try:
-            source = idle.pop()
+            source = idle_sources.pop()
         except IndexError:
             source = None
         if source is None or source.name != path or not source.reach(offset):
@@ -189,7 +189,7 @@ class Loader:
             source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
-            idle.append(source)
+            idle_sources.append(source)
         return value
 
     def __getstate__(self) -> dict[str, Any]:

@@ -262,6 +262,7 @@ class Script(Mapping[str, str]):
         index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
+        # Successive positions in `equal` belong to one group of equal hashes, whose keys are collected in `seen`.
         seen: set[str] = set()
         previous = -2
         for at in equal.tolist():
@@ -358,18 +359,18 @@ class Script(Mapping[str, str]):
         the number of lines before ``begin``.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
-        is_white = _WHITE[chunk[low]]
-        white = low[is_white]
-        newlines = np.flatnonzero(chunk[white] == _NEWLINE)
-        starts = np.concatenate(([0], white[newlines[:-1]] + 1))
-        key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
-        indented = np.flatnonzero(key_ends == starts)
-        if len(indented):
-            _skip_blanks(chunk, starts, indented)
-            key_ends[indented] = white[np.searchsorted(white, starts[indented])]
-        if len(white) < len(low):
-            self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
+        low_offsets = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
+        is_white = _WHITE[chunk[low_offsets]]
+        white_offsets = low_offsets[is_white]
+        newlines = np.flatnonzero(chunk[white_offsets] == _NEWLINE)
+        starts = np.concatenate(([0], white_offsets[newlines[:-1]] + 1))
+        key_ends = white_offsets[np.concatenate(([0], newlines[:-1] + 1))]
+        indented_lines = np.flatnonzero(key_ends == starts)
+        if len(indented_lines):
+            _skip_blanks(chunk, starts, indented_lines)
+            key_ends[indented_lines] = white_offsets[np.searchsorted(white_offsets, starts[indented_lines])]
+        if len(white_offsets) < len(low_offsets):
+            self._check_control_characters(low_offsets[~is_white], starts, key_ends, lines_before)
         value_starts = key_ends.copy()
         _skip_blanks(chunk, value_starts, np.arange(len(value_starts)))
         is_valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
@@ -386,13 +387,15 @@ class Script(Mapping[str, str]):
             raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
-    def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key.
+    def _check_control_characters(
+        self, offsets: Indices, starts: Indices, key_ends: Indices, lines_before: int
+    ) -> None:
+        """Raise :class:`FormatError` if one of the control characters at the offsets ``offsets`` is in a key.
 
         ``starts`` and ``key_ends`` hold the bounds of the key of each line. All offsets are in the same chunk.
         """
-        lines = np.searchsorted(starts, at, "right") - 1
-        in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
+        lines = np.searchsorted(starts, offsets, "right") - 1
+        in_keys = lines[(lines >= 0) & (offsets < key_ends[lines])]
         if len(in_keys):
             line = lines_before + int(in_keys[0]) + 1
             raise FormatError(f"line {line}: the key has a control character, which tables cannot store: remove it",

@@ -95,7 +95,7 @@ def load_mat(
 def load_ark(
     fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of an archive.
+    """Iterate over the keys and values of an archive. A value is an array, or audio ``(rate, samples)``.
 
     Args:
         fname: name of the archive, or an open binary file.
@@ -131,7 +131,7 @@ def load_scp(
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
-        segments: a segments file. The mapping then maps segments to ``(rate, samples)``. None maps keys to objects.
+        segments: name of a segments file, to map segments to ``(rate, samples)``. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -544,7 +544,7 @@ def _read_bytes(stream: Any) -> bytes:
 
 
 def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
-    """Yield the key and the location of every line of a script file with a separator after the key."""
+    """Yield the key and the location of every line, or raise FormatError for a line without ``separator``."""
     if isinstance(fname, str | PathLike):
         with open_source(fname, access, whole=True) as source:
             data = source.read_rest()

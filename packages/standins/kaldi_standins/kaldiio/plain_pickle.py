@@ -182,7 +182,9 @@ class _Reader:
         Hashing deeply nested tuples would overflow the stack of the interpreter.
         """
         for value in values:
-            if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
+            if isinstance(value, tuple | frozenset) and any(
+                isinstance(element, tuple | frozenset) for element in value
+            ):
                 raise FormatError(
                     "a pickle has nested tuples as keys of a dictionary or members of a set: save the tuples in a list"
                 )

@@ -101,6 +101,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     frame_bytes = channels * samples.itemsize
+    # The header has 16 bits for a frame, and 32 bits for bytes per second and for the size, which counts 36 bytes more.
     if not 0 < frame_bytes < 2**16 or not 0 < rate * frame_bytes < 2**32 or samples.nbytes >= 2**32 - 36:
         size = f"{len(samples)} samples of {channels} channel{'s' * (channels != 1)} at {rate} Hz"
         raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
