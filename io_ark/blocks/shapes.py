@@ -22,7 +22,7 @@ class ArrayInfo(NamedTuple):
         """Number of dimensions of the array."""
         return len(self.shape)
 
-    def part(self, *slices: slice) -> ArrayInfo:
+    def extract_part(self, *slices: slice) -> ArrayInfo:
         """Return the shape and dtype of the part that ``slices``, one for each dimension, select from the array."""
         sizes = (len(range(size)[selected]) for size, selected in zip(self.shape, slices, strict=True))
         return ArrayInfo(tuple(sizes), self.dtype)

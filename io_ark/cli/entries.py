@@ -224,10 +224,10 @@ class _RecordingCodec(AnyCodec):
 
     stored = ""
 
-    def detect(self, source: Source) -> Codec[Any]:
+    def detect_codec(self, source: Source) -> Codec[Any]:
         """Record the storage format of the next object, and return the codec of its kind."""
         self.stored = describe_storage(source)
-        return super().detect(source)
+        return super().detect_codec(source)
 
 
 def _make_codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:

@@ -44,14 +44,14 @@ def detect_audio_format(source: Source) -> str:
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if a file is audio. ``head`` holds at least the first 12 bytes of the file."""
+    """Return True if a file is audio. ``head`` holds its first 12 or more bytes, or a whole shorter file."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
 def _detect_format_of_head(head: bytes) -> str:
     """Return the format of the audio that starts with ``head``, or "" for wave files and other data."""
-    for start, name, _ in _FORMATS:
-        if re.match(start, head, re.DOTALL):
+    for pattern, name, _ in _FORMATS:
+        if re.match(pattern, head, re.DOTALL):
             return name
     # A frame of MPEG audio starts with 11 set bits, and a valid version, layer, bit rate and sampling rate.
     is_frame = len(head) >= 4 and head[0] == 0xFF and head[1] >> 5 == 7 and head[1] & 0x18 != 0x08 and head[1] & 6
@@ -59,11 +59,16 @@ def _detect_format_of_head(head: bytes) -> str:
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
-    """Return the module soundfile, or raise FormatError at ``offset`` with advice for the audio format ``name``."""
+    """Import and return soundfile. If it is missing, raise FormatError with advice for the audio format ``name``.
+
+    ``offset`` is the byte offset of the audio in the source, for the error.
+    """
     try:
         import soundfile
     except ImportError:
-        command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
+        command = next(
+            (command for _, format_name, command in _FORMATS if format_name == name), "sox FILE -t wav -b 16 - |"
+        )
         source.fail(f"{suggest_install('soundfile', name)}; or convert the audio in the script file: {command}", offset)
     return soundfile
 
@@ -73,8 +78,9 @@ def decode_audio_file(
 ) -> tuple[float, npt.NDArray[np.int16]]:
     """Decode the bytes of a whole audio file to 16-bit samples.
 
-    Floats are multiplied by 32768, and longer integers lose their lowest bits. ``name`` is the name of the format for
-    messages, such as "FLAC".
+    Floats are multiplied by 32768, rounded and clipped, and longer integers lose their lowest bits. Messages contain
+    the name of ``source`` and ``name``, which is the name of the format, such as "FLAC". If there are fewer samples
+    than the header announces, a warning is logged.
 
     Returns:
         The sampling rate in Hz, and the samples, int16 of shape (channels, samples).
@@ -84,21 +90,22 @@ def decode_audio_file(
             seconds, is empty or has NaN.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
-        parts = _read_chunks(file, source, max_duration)
-        rate, announced, channels = float(file.samplerate), file.frames, file.channels
-    samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
+        chunks = _read_chunks(file, source, max_duration)
+        rate, announced_count, channels = float(file.samplerate), file.frames, file.channels
+    samples = np.ascontiguousarray(np.concatenate(chunks).T) if chunks else np.empty((channels, 0), np.int16)
     if samples.shape[1] == 0:
         source.fail(f"{name} audio has no samples: remove the recording", 0)
-    if samples.shape[1] < announced:
-        logger.warning("%s: %d samples announced, but only %d are present", source.name, announced, samples.shape[1])
+    count = samples.shape[1]
+    if count < announced_count:
+        logger.warning("%s: %d samples announced, but only %d are present", source.name, announced_count, count)
     return rate, samples
 
 
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz, the number of channels and the number of samples per channel of audio.
 
-    The headers of FLAC and SPHERE contain these three numbers. For other formats ``name``, libsndfile decides how much
-    of a file to read. The output of a command is read completely.
+    ``name`` is the format. The headers of FLAC and SPHERE contain the three numbers. For other formats, libsndfile
+    decides how much of a file to read. The output of a command is read completely.
 
     Raises:
         FormatError: soundfile is not installed, or cannot read the audio.
@@ -142,6 +149,7 @@ class _FileBytes(io.RawIOBase):
         return count
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        # The values 0, 1 and 2 of ``whence`` stand for the start, the current position and the end.
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
@@ -163,6 +171,7 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
         with soundfile.SoundFile(data) as file:
             yield file
     except (RuntimeError, TypeError) as error:  # soundfile's own errors are subclasses of RuntimeError.
+        # The reason is the text after the last colon, because soundfile first names the Python object of the file.
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 

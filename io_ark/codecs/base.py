@@ -87,33 +87,34 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def read_single(self, source: Source) -> T:
-        """Read the object at the next byte of ``source``, from which nothing is read afterwards.
+        """Read the object at the next byte of ``source``, and leave ``source`` at any position.
 
-        Unlike :meth:`read`, this method leaves bytes unread that are not needed.
+        This can be faster than :meth:`read`, because the end of the object may stay unread and unchecked.
         """
         return self.read(source)
 
-    def scan(self) -> Scan | None:
-        """Return a reader of blocks of small objects, or None if the kind has no reader or the C library is missing."""
+    def create_scan(self) -> Scan | None:
+        """Return a reader of blocks of small objects, or None if the kind has none or the C library is missing."""
         return make_scan(self.scan_kind) if self.scan_kind else None
 
-    def pack(self, binary: bool) -> Pack:
-        """Return the ways to encode all entries of a block at once, in binary or (if ``binary`` is False) in text."""
+    def create_pack(self, binary: bool) -> Pack:
+        """Return the methods to encode all entries of a block at once, in binary or (``binary=False``) in text."""
         return Pack()
 
-    def part(self, source: Source, selection: Range | None) -> Any:
-        """Read a part of the object at the next byte, or only its shape.
+    def read_part(self, source: Source, selection: Range | None) -> Any:
+        """Read a part of the object at the next byte, or skip the object and return its shape.
 
         Args:
             source: source at the first byte of the object.
-            selection: the part. The bytes after it may stay unread. None skips the object and returns a value with its
-                shape. If a header has the shape, the data must be present but is not read. The result is then an
-                :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio. Otherwise, it
-                is the object itself.
+            selection: rows and columns to read. The bytes after them may stay unread. None skips the object.
+
+        Returns:
+            The selected part. If ``selection`` is None, an :class:`~io_ark.blocks.ArrayInfo`, or for audio a
+            :class:`~io_ark.codecs.wave.WaveInfo`. If the stored object has no header with a shape, the whole object.
 
         Raises:
             FormatError: the bytes are not an object of this kind.
-            TruncatedError: the object is incomplete.
+            TruncatedError: the object is incomplete, even if its data is only skipped.
             RangeError: the range is outside the object.
         """
         value = self.read(source)
@@ -179,9 +180,9 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
 
     dtype: np.dtype[Any]
 
-    def part(self, source: Source, selection: Range | None) -> Any:
+    def read_part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:
-            return super().part(source, selection)
+            return super().read_part(source, selection)
         if not read_marker(source):
             return self.read_body(source, False)
         return ArrayInfo(self.skip_body(source), self.dtype)
@@ -205,7 +206,7 @@ class FloatArrayCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
-        self._stored, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
+        self._stored_dtype, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
         is_single = self.dtype == np.float32
         self.scan_kind = self.name if is_single else f"double-{self.name}"
         # The bytes of an array in binary before its first dimension: the marker, a token such as FM, a space, and the
@@ -233,7 +234,7 @@ def read_marker(source: Source) -> bool:
 
 
 def quote(text: bytes) -> str:
-    """Quote bytes of a file for a message. Of more than 20 bytes, only the first 17 are shown."""
+    """Quote bytes of a file for a message. If there are more than 20, show the first 17 and ``...``."""
     shown = text if len(text) <= 20 else text[:17] + b"..."
     return repr(bytes(shown).decode("latin1"))
 
@@ -251,7 +252,7 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the byte of white space after the token. In text, skip white space before the token.
+    """Read a token, skip the byte of white space after it, and return the token. In text, first skip white space.
 
     Raises:
         FormatError: the next bytes are white space or the end of the source, or the token has more than
@@ -301,7 +302,7 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a count: a 32-bit integer. Raise FormatError for any other data, and for a negative number.
+    """Read a count, which is a 32-bit integer. Raise FormatError for any other data, and for a negative number.
 
     ``what`` describes the count in the error message.
     """
@@ -341,8 +342,8 @@ def read_float(source: Source, binary: bool, is_single: bool = True) -> float:
         size = source.read(1)[0]
         if size not in (4, 8):
             source.fail(f"expected a float (a byte 4 or 8, then its bytes), found a byte {size}", at)
-        stored = _FLOAT if size == 4 else _DOUBLE
-        value = float(stored.unpack(source.read(size))[0])
+        number_struct = _FLOAT if size == 4 else _DOUBLE
+        value = float(number_struct.unpack(source.read(size))[0])
         if size == 4 or not is_single:
             return value
         with np.errstate(over="ignore"):
@@ -366,14 +367,14 @@ def read_bool(source: Source, binary: bool) -> bool:
 def _read_number(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     """Read a number in text, such as an integer, that matches ``pattern``. ``what`` names the number in errors."""
     source.skip_space()
-    ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
-    number = pattern.match(ahead)
+    next_bytes = source.peek_buffered(MAX_NUMBER_CHARACTERS)
+    number = pattern.match(next_bytes)
     # A complete number needs no further bytes, for which the reader of a pipe might have to wait.
-    if not number or _UNFINISHED.match(ahead, number.end()):
-        ahead = source.peek(MAX_NUMBER_CHARACTERS)
-        number = pattern.match(ahead)
+    if not number or _UNFINISHED.match(next_bytes, number.end()):
+        next_bytes = source.peek(MAX_NUMBER_CHARACTERS)
+        number = pattern.match(next_bytes)
     if not number:
-        source.fail(f"expected {what}, found {quote_or_end(b''.join(ahead.split(maxsplit=1)[:1]))}")
+        source.fail(f"expected {what}, found {quote_or_end(b''.join(next_bytes.split(maxsplit=1)[:1]))}")
     if number.end() == MAX_NUMBER_CHARACTERS:
         source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters; the file is damaged, or has another "
                     "kind of object")  # fmt: skip
@@ -417,7 +418,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
 
 
 def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the little-endian form of a type. (memoryview refuses native types that ``newbyteorder`` has marked.)"""
+    """Return ``dtype`` with little-endian byte order, without ``newbyteorder``, whose result memoryview may refuse."""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 

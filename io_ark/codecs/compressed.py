@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
 from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote_or_end, register_kind, view_raw_bytes
-from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text, write_text
+from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text_matrix, write_text_matrix
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source
@@ -42,7 +42,7 @@ _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}  # Step of an integer as a 
 
 
 def align_numbers(array: Array) -> Array:
-    """Return a contiguous and aligned array for C. Views of a memory-mapped file may be unaligned."""
+    """Return ``array``, or a copy that is contiguous and aligned for C. Views of a mapped file may be unaligned."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
@@ -59,7 +59,9 @@ class CompressionMethod(enum.IntEnum):
 
     @classmethod
     def of(cls, method: int | str) -> CompressionMethod:
-        """Return the method with this number or name. The name ``speech`` is short for ``speech_feature``.
+        """Return the method with the number or name ``method``. The name ``speech`` is short for ``speech_feature``.
+
+        Names may have upper or lower case, and ``-`` instead of ``_``.
 
         Raises:
             FormatError: the method is unknown.
@@ -72,8 +74,8 @@ class CompressionMethod(enum.IntEnum):
         try:
             return names[method.upper().replace("-", "_")] if isinstance(method, str) else cls(method)
         except (KeyError, ValueError) as error:
-            known = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
-            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {known}") from error
+            methods = ", ".join(f"{m.value} {m.name.lower()}" for m in cls)
+            raise FormatError(f"unknown compression method {quote_value(method)}: choose one of {methods}") from error
 
 
 _FORMAT_OF = {
@@ -120,7 +122,7 @@ class CompressedMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and columns."""
+        """Numbers of rows and columns."""
         first, second = self.codes.shape
         return (second, first) if self.format == b"CM" else (first, second)
 
@@ -128,17 +130,17 @@ class CompressedMatrix:
         return self.to_array(np.float32 if dtype is None else dtype)
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
-        """Decompress to an array of shape (rows, columns). Values are computed in float32 for any ``dtype``."""
+        """Decompress to an array of shape (rows, columns). Values are computed in float32, then cast to ``dtype``."""
         header, *integers = _encode_parts(self)
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
-    def part(self, rows: slice, columns: slice) -> Array:
-        """Decompress a part of the matrix. ``rows`` and ``columns`` are slices of the matrix."""
+    def extract_part(self, rows: slice, columns: slice) -> Array:
+        """Decompress the matrix, and return a copy of the rows and columns that two slices select."""
         part: Array = self.to_array()[rows, columns].copy()
         return part
 
-    def scaled(self, factor: float) -> CompressedMatrix:
-        """Return this matrix times ``factor``. Only the range of values changes, in float32, and not the integers."""
+    def multiply(self, factor: float) -> CompressedMatrix:
+        """Return this matrix times ``factor``. Only the minimum and the range are multiplied, and not the integers."""
         minimum, span = (float(np.float32(x) * np.float32(factor)) for x in (self.minimum, self.range))
         return replace(self, minimum=minimum, range=span)
 
@@ -156,7 +158,8 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
     """Return the float32 values of a compressed matrix, shape (rows, columns).
 
     Args:
-        header: the name of the format, a space and the header. More bytes may follow.
+        header: the name of the format, a space, and the minimum, range, rows and columns (:data:`_HEADER`). More bytes
+            may follow.
         rows, columns: shape in the header.
         data: bytes-like object with the percentiles and integers.
         begin: offset of the percentiles or integers in ``data``.
@@ -179,7 +182,7 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
 
 
 def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
-    """Return a compressed matrix that refers to data in memory. For the arguments, see :func:`_decompress`."""
+    """Return a compressed matrix whose arrays are views of ``data``. For the arguments, see :func:`_decompress`."""
     format_name, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
     if format_name != b"CM":
@@ -191,7 +194,7 @@ def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
 
 
 def _scale_percentiles(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
-    """Convert percentiles of shape (columns, 4) to values of shape (4, columns, 1)."""
+    """Convert stored percentiles, uint16 of shape (columns, 4), to float32 values of shape (4, columns, 1)."""
     values: Array = minimum + span * _PER_STEP * percentiles.T.astype(np.float32)
     return values[:, :, None]
 
@@ -204,8 +207,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
         method: number or name of a :class:`CompressionMethod`. Methods with a fixed range clip values outside it.
 
     Raises:
-        FormatError: the method is unknown, or the matrix is not numeric, contains NaN, or contains infinities and the
-            method has no fixed range.
+        FormatError: the method is unknown, the matrix is not numeric or contains NaN, or the range of its values is not
+            finite in float32 and the method has no fixed range.
 
     >>> import numpy as np
     >>> from io_ark.codecs.compressed import compress
@@ -213,8 +216,8 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
     """
-    stored = read_compressed(BytesSource(_encode_matrix(matrix, CompressionMethod.of(method))))
-    return replace(stored, codes=stored.codes.copy(), percentiles=stored.percentiles.copy())
+    compressed = read_compressed(BytesSource(_encode_matrix(matrix, CompressionMethod.of(method))))
+    return replace(compressed, codes=compressed.codes.copy(), percentiles=compressed.percentiles.copy())
 
 
 def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
@@ -222,6 +225,7 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
     values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
+    # The block is one entry with an empty key. Its object starts with the binary marker.
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
     if packed is None:
         return b"".join(_encode_parts(_compress_values(values, method)))
@@ -230,7 +234,7 @@ def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | 
 
 def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
     """Compress a nonempty float32 matrix of shape (rows, columns). For the errors, see :func:`compress`."""
-    if method == CompressionMethod.AUTO:
+    if method == CompressionMethod.AUTO:  # As in Kaldi, the number of rows decides.
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
     format_name, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
     if format_name != b"CM":
@@ -244,8 +248,10 @@ def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatr
 def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
     """Return the smallest value that the stored integers can represent, and the span from it to the largest value.
 
+    Both are float32. A method with a fixed range ignores ``values``, except for NaN.
+
     Raises:
-        FormatError: the matrix contains NaN, or contains infinities and the method has no fixed range.
+        FormatError: the matrix contains NaN, or the method has no fixed range and the span is not finite in float32.
     """
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
@@ -263,14 +269,15 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
         span = greatest - least
     if not np.isfinite(span):
         problem = f"a matrix with values from {least} to {greatest} cannot be compressed"
-        raise FormatError(f"{problem}: write it without compression")
+        raise FormatError(f"{problem}, because their range is not finite in float32: write it without compression")
     return least, span
 
 
 def _scale_to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
-    """Scale values from ``minimum`` to ``minimum + span`` to all integers of the unsigned type ``dtype``.
+    """Map the range from ``minimum`` to ``minimum + span`` to the integers from 0 to the maximum of ``dtype``.
 
-    The rounding is that of Kaldi's FloatToUint16 and FloatToUint8. Values outside the range are clipped.
+    ``dtype`` is uint8 or uint16. As in Kaldi's FloatToUint8 and FloatToUint16, 0.499 is added before truncation. Values
+    outside the range are clipped.
     """
     with np.errstate(over="ignore"):
         scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
@@ -286,12 +293,12 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
     """
 
     def count_steps(low: Array, high: Array, count: int) -> Array:
-        """Return the number of steps, rounded and from 0 to ``count``, between ``low`` and each value."""
+        """Return the nearest of the steps from 0 (at ``low``) to ``count`` (at ``high``) for each value."""
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
-        parts = (values - low) / (high - low) * np.float32(count)
-        codes: Array = np.where(np.isfinite(parts), np.clip(np.trunc(parts.astype(np.float64) + 0.5), 0, count), 0)
-        return codes
+        steps = (values - low) / (high - low) * np.float32(count)
+        rounded: Array = np.where(np.isfinite(steps), np.clip(np.trunc(steps.astype(np.float64) + 0.5), 0, count), 0)
+        return rounded
 
     p0, p25, p75, p100 = limits
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -302,15 +309,18 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
 def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
     """Return four ascending percentiles of each column, uint16 of shape (columns, 4) (Kaldi's ComputeColHeader).
 
-    ``columns`` has the shape (columns, rows). The unit is 1/65535 of ``span``, which starts at ``minimum``.
+    ``columns`` holds the values, shape (columns, rows). A percentile is stored as its distance from ``minimum``, in
+    units of 1/65535 of ``span``.
     """
     rows = columns.shape[1]
     quarter = rows // 4
     # With fewer than 5 rows, all values are percentiles. The loop below adds missing percentiles.
     ranks = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
-    chosen = np.sort(columns, axis=1)[:, ranks]
+    percentile_values = np.sort(columns, axis=1)[:, ranks]
     steps = np.zeros((len(columns), 4), np.int64)
-    steps[:, : len(ranks)] = _scale_to_integers(np.ascontiguousarray(chosen), minimum, span, _FORMATS[b"CM2"])
+    steps[:, : len(ranks)] = _scale_to_integers(
+        np.ascontiguousarray(percentile_values), minimum, span, _FORMATS[b"CM2"]
+    )
     steps[:, 0] = np.minimum(steps[:, 0], 65532)  # The limits leave room for larger percentiles up to 65535.
     for i, limit in (1, 65533), (2, 65534), (3, 65535):
         steps[:, i] = np.minimum(np.maximum(steps[:, i], steps[:, i - 1] + 1), limit)
@@ -338,19 +348,25 @@ def read_and_decompress(source: Source, head: bytes) -> Array:
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
-    """Skip a compressed matrix in binary, after the marker. Return its numbers of rows and columns."""
+    """Skip a compressed matrix in binary, after the marker. Return its numbers of rows and columns.
+
+    Raise FormatError if the matrix is invalid or incomplete.
+    """
     rows, columns, size = _read_header(source, source.peek(MAX_HEADER_BYTES))
     source.skip(size)
     return rows, columns
 
 
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
-    """Read the header, with which ``head`` starts. Return the numbers of rows, columns, and bytes after the header."""
+    """Read the header of a compressed matrix. Return the numbers of rows, columns, and bytes after the header.
+
+    ``head`` holds the next bytes of the source, which start with the header. Raise FormatError if it is invalid.
+    """
     format_name, space, numbers = head.partition(b" ")
-    stored = _FORMATS.get(format_name)
+    stored_dtype = _FORMATS.get(format_name)
     if not space and len(head) < _HEADER.size:
         source.read(_HEADER.size)  # This raises TruncatedError, because the source has fewer bytes.
-    if stored is None or not space:
+    if stored_dtype is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote_or_end(format_name)}")
     if len(numbers) < _HEADER.size:
         source.read(len(format_name) + 1 + _HEADER.size)  # This raises TruncatedError, as above.
@@ -364,11 +380,14 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
         if source.peek(4) == bytes(4):
             source.skip(4)
         return 0, 0, 0
-    return rows, columns, rows * columns * stored.itemsize + (8 * columns if format_name == b"CM" else 0)
+    return rows, columns, rows * columns * stored_dtype.itemsize + (8 * columns if format_name == b"CM" else 0)
 
 
 def _encode_parts(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
-    """Return the bytes of the header, of the percentiles (none unless the format is CM) and of the integers."""
+    """Return the bytes of the header, of the percentiles (empty unless the format is CM) and of the integers.
+
+    Raise ValueError if the percentiles do not match the columns.
+    """
     format_name, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if format_name == b"CM" else 0, 4):
         raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
@@ -385,8 +404,9 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
     if block.keys.count(b"\n") != count or block.count_elements().sum() != block.values.size:
         raise ValueError("the keys, shapes and values of a block do not match")
-    room = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
-    packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
+    # A column has 8 bytes of percentiles, and an element at most 2 bytes.
+    max_bytes = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
+    packed, objects, ends = np.empty(max_bytes, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     size = NATIVE.function("ark_compress_arrays")(
         block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
     )
@@ -442,14 +462,14 @@ class CompressedMatrixCodec(Codec[Any]):
             return read_compressed(source)
         dtype = np.dtype(np.float32)
         head = source.peek(HEADER_SIZE)
-        return compress(read_dense(source, head, dtype) if binary else read_text(source, dtype), self.method)
+        return compress(read_dense(source, head, dtype) if binary else read_text_matrix(source, dtype), self.method)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not binary:
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
-            write_text(sink, matrix.to_array())
+            write_text_matrix(sink, matrix.to_array())
             return
-        for part in (
+        for buffer in (
             _encode_parts(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),)
         ):
-            sink.write(part)
+            sink.write(buffer)

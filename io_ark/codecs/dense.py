@@ -28,11 +28,14 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """Read the header ``head`` of a matrix. Return the stored type and the numbers of rows and columns."""
-    stored = _PRECISIONS.get(head[:3])
-    if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
+    """Read the header ``head`` of a dense matrix. Return the stored dtype and the numbers of rows and columns.
+
+    Raise FormatError if the header is invalid or incomplete.
+    """
+    stored_dtype = _PRECISIONS.get(head[:3])
+    if len(head) < HEADER_SIZE and (stored_dtype is not None or b" " not in head):
         source.read(HEADER_SIZE)  # This raises TruncatedError, because the source has fewer bytes.
-    if stored is None:
+    if stored_dtype is None:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote_or_end(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
@@ -40,39 +43,40 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     if rows < 0 or columns < 0:
         source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
     source.skip(HEADER_SIZE)
-    return stored, rows, columns
+    return stored_dtype, rows, columns
 
 
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     """Read a dense matrix in binary, after the marker, as an array (rows, columns) of type ``dtype``.
 
-    ``head`` holds the next ``HEADER_SIZE`` bytes of the source.
+    ``head`` holds the next ``HEADER_SIZE`` bytes of the source. Raise FormatError if the header is invalid or
+    the matrix is incomplete.
     """
-    stored, rows, columns = _read_header(source, head)
-    return _convert_values(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
+    stored_dtype, rows, columns = _read_header(source, head)
+    return _convert_values(source.read_array(stored_dtype, rows * columns).reshape(rows, columns), dtype)
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
     """Skip a dense matrix in binary, whose header is ``head``, and return its numbers of rows and columns."""
-    stored, rows, columns = _read_header(source, head)
-    source.skip(rows * columns * stored.itemsize)
+    stored_dtype, rows, columns = _read_header(source, head)
+    source.skip(rows * columns * stored_dtype.itemsize)
     return rows, columns
 
 
-def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
+def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], selection: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after the part.
 
-    The arguments are those of :func:`read_dense`, and ``part`` selects rows and columns.
+    The arguments are those of :func:`read_dense`, and ``selection`` selects rows and columns.
 
     Raises:
         FormatError: the matrix is invalid or incomplete.
         RangeError: the range is outside the matrix.
     """
-    stored, rows, columns = _read_header(source, head)
-    row_slice, column_slice = find_slices(part, rows, columns, source.name)
-    source.check(rows * columns * stored.itemsize)
-    source.skip(row_slice.start * columns * stored.itemsize)
-    values = source.read_array(stored, (row_slice.stop - row_slice.start) * columns).reshape(-1, columns)
+    stored_dtype, rows, columns = _read_header(source, head)
+    row_slice, column_slice = find_slices(selection, rows, columns, source.name)
+    source.check(rows * columns * stored_dtype.itemsize)
+    source.skip(row_slice.start * columns * stored_dtype.itemsize)
+    values = source.read_array(stored_dtype, (row_slice.stop - row_slice.start) * columns).reshape(-1, columns)
     if column_slice != slice(0, columns):
         values = values[:, column_slice].copy()
     return _convert_values(values, dtype)
@@ -86,7 +90,7 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
 
 
-def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
+def read_text_matrix(source: Source, dtype: npt.DTypeLike) -> Array:
     """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``.
 
     Raises:
@@ -105,12 +109,13 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
 
 
 def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
-    """Read an object between ``[`` and ``]``, and the newline after it. Return the text between the brackets.
+    """Read an object between ``[`` and ``]``, and the newline after it.
 
-    ``what`` names the kind of object in errors. The second value is the offset of the text in the source.
+    Returns:
+        The bytes between the brackets, and their offset in the source.
 
     Raises:
-        FormatError: a bracket is missing.
+        FormatError: a bracket is missing. ``what`` names the kind of object in the message.
     """
     source.skip_space()
     at = source.tell()
@@ -135,7 +140,7 @@ def _peek_word(source: Source) -> bytes:
     return b"".join(source.peek(40).split(maxsplit=1)[:1])
 
 
-def write_text(sink: Sink, matrix: Array) -> None:
+def write_text_matrix(sink: Sink, matrix: Array) -> None:
     """Write a matrix of shape (rows, columns) in the text format of Kaldi's ``MatrixBase::Write``."""
     if matrix.size == 0:
         sink.write(b" [ ]\n")

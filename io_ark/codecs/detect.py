@@ -65,12 +65,12 @@ _BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the object at the next byte, and the options of the codec to read it with. Consume no bytes.
+    """Return the kind of the object at the next byte, and the options of its codec, without consuming bytes.
 
     Raises:
         FormatError: the bytes are not the start of any kind of object.
     """
-    head = source.peek(20)
+    head = source.peek(20)  # The marker and the longest token, <IvectorExtractor>.
     if head[:2] != BINARY_MARKER:
         if head[:4] in (b"RIFF", b"RIFX"):
             return "wave", {}
@@ -92,15 +92,18 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 
 
 def is_single_object(source: Source) -> bool:
-    """Return True if the next bytes of ``source`` start an object in binary, audio, or a matrix or model in text."""
+    """Return True if the next bytes of ``source`` start an object and cannot be a key.
+
+    This is true for an object in binary, audio, an FST, an object in text that starts with ``[``, and a model in text.
+    """
     head = source.peek_buffered(_MAX_START_BYTES)
     is_object = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
     return is_object or head[:4] == FST or is_audio_file(head)
 
 
 def _detect_integer_kind(source: Source) -> str:
-    """Return the kind of an object in binary that starts with a 4-byte number, a count or the object itself."""
-    head = source.peek(8)
+    """Return the kind of an object in binary that starts with a 4-byte number, which is a count or the whole object."""
+    head = source.peek(8)  # The marker of 2 bytes, a byte 4, the number, and the size byte of another number.
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _classify_number(head)
@@ -120,7 +123,8 @@ def _classify_number(head: bytes) -> str:
 def _are_floats(window: bytes, first: int, count: int) -> bool:
     """Return True if numbers of 4 bytes are probably floats: all have common magnitudes or are 0, but not all are 0.
 
-    The numbers are the ``count`` numbers from the index ``first`` on, or fewer if the window ends before.
+    ``window`` holds the binary marker, and then numbers that each follow a size byte. ``count`` numbers from the index
+    ``first`` on are examined, or fewer if the window is shorter.
     """
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
@@ -196,7 +200,10 @@ def _classify_text(source: Source) -> str:
 
 
 def _classify_lines(lines: list[list[bytes]]) -> str:
-    """Return "int-lines", "symbol-table" or "lines" for a text file. ``lines`` holds the words of its first lines."""
+    """Return the kind of a text file, given the words of its first lines.
+
+    The kind is "int-lines" for one integer per line, "symbol-table" for a word and an integer, and otherwise "lines".
+    """
     lengths = {len(words) for words in lines if words}
     if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
         return "int-lines" if lengths == {1} else "symbol-table"
@@ -205,19 +212,19 @@ def _classify_lines(lines: list[list[bytes]]) -> str:
 
 def _classify_brackets(text: bytes) -> str:
     """Return the kind of an object in text that starts with ``[``."""
-    inside, _, after = text[1:].partition(b"]")
+    inside, _, after_bracket = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
         # The rows of a triangle have 1, 2, 3 ... numbers. The rows of a matrix have equal lengths.
         counts = [len(row.split()) for row in re.split(rb"[\n;]", inside, maxsplit=4) if row.strip()]
         return "packed-matrix" if counts[:2] == [1, 2] else "matrix"
     # All frames of a posterior end with "] ", including the final frame.
-    if after.startswith(b" "):
+    if after_bracket.startswith(b" "):
         return "posterior"
     return "vector" if inside.strip() else "matrix"
 
 
 def _classify_list(line: bytes) -> str:
-    """Return the kind of a line with semicolons, which end each list of integers, or separate pairs."""
+    """Return the kind of a line with ``;``, which ends each list of integers, or stands between pairs of numbers."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
     are_integers = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
@@ -259,26 +266,27 @@ class AnyCodec(Codec[Any]):
         return is_single_object(source)
 
     def read(self, source: Source) -> Any:
-        return self.detect(source).read(source)
+        return self.detect_codec(source).read(source)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
-        return self.detect(source).part(source, selection)
+    def read_part(self, source: Source, selection: Range | None) -> Any:
+        return self.detect_codec(source).read_part(source, selection)
 
-    def detect(self, source: Source) -> Codec[Any]:
+    def detect_codec(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the next byte of ``source``. Objects of the same kind share a codec.
 
         Raises:
             FormatError: the bytes are not the start of any kind of object.
         """
         start = source.peek_buffered(_TOKEN_END)
-        detected = _BY_START.get(start)
-        if detected is None:
+        object_codec = _BY_START.get(start)
+        if object_codec is None:
             kind, options = detect_kind(source)
             cache_key = kind, len(options)  # A kind has at most one nonempty set of options.
-            detected = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
+            object_codec = self._detected[cache_key] = self._detected.get(cache_key) or codec(kind, **options)
+            # Most objects start with a token of two letters and a space, which alone determines the kind.
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
-                _BY_START[start] = detected
-        return detected
+                _BY_START[start] = object_codec
+        return object_codec
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         kind = self._kind or kind_of(value)
@@ -289,7 +297,7 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind that is used to write a value if you do not pass ``kind``.
+    """Return the kind in which :func:`io_ark.save` writes a value if you do not pass ``kind``.
 
     Raises:
         FormatError: no kind fits the value.
@@ -332,10 +340,10 @@ def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     if all(isinstance(element, int | np.integer) for element in value):
         return "int-vector"
     if all(isinstance(element, list | tuple | np.ndarray) for element in value):
-        inner = [part for element in value for part in element]
-        if all(isinstance(part, int | np.integer) for part in inner):
+        items = [item for element in value for item in element]
+        if all(isinstance(item, int | np.integer) for item in items):
             return "int-vector-vector"
-        if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
+        if all(isinstance(item, tuple) and len(item) == 2 for item in items):
             return "posterior"
     raise FormatError(
         "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or lists of "

@@ -93,7 +93,11 @@ class FstCodec(Codec[Fst]):
 
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
-    """Read an acceptor: OpenFst's ``compact_acceptor`` in binary, or in text one arc per line up to an empty line."""
+    """Read an acceptor, an FST whose arcs have one label. Raise FormatError for any other FST.
+
+    The binary format is OpenFst's ``compact_acceptor``. In text, each line is an arc or a final state, and an empty
+    line ends the acceptor.
+    """
     return _read_binary_acceptor(source) if binary else _read_text_acceptor(source)
 
 
@@ -110,9 +114,9 @@ def _read_binary_acceptor(source: Source) -> Acceptor:
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
         source.fail("expected an FST in OpenFst's binary format", at)
-    types = _read_name(source), _read_name(source)
-    if types != (b"compact_acceptor", b"standard"):
-        source.fail(f"cannot read an FST of type {quote(types[0])} with arcs {quote(types[1])}: only "
+    fst_type, arc_type = _read_name(source), _read_name(source)
+    if (fst_type, arc_type) != (b"compact_acceptor", b"standard"):
+        source.fail(f"cannot read an FST of type {quote(fst_type)} with arcs {quote(arc_type)}: only "
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
@@ -139,7 +143,7 @@ _ARC_FIELDS = ("label", "weight", "next_state")
 
 
 def _read_array(source: Source, is_aligned: bool, dtype: npt.DTypeLike, count: int) -> Array:
-    """Read ``count`` elements in binary. If ``is_aligned``, first skip the bytes up to the next multiple of 16."""
+    """Read ``count`` elements in binary. If ``is_aligned``, first skip bytes until the offset is a multiple of 16."""
     if is_aligned:
         source.skip(-source.tell() % _ALIGNMENT)
     return source.read_array(dtype, count)
@@ -166,7 +170,7 @@ def _read_text_acceptor(source: Source) -> Acceptor:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
         at = source.tell()
-    count = 1 + max([start, *cost_of_final, *(arc[0] for arc in arcs), *(arc[3] for arc in arcs)])
+    count = 1 + max([start, *cost_of_final, *(max(state, next_state) for state, _, _, next_state in arcs)])
     # A line names at most two states, so more states than this bound come from a damaged number.
     if count > 2 * (len(arcs) + len(cost_of_final)) + 1:
         source.fail(f"most of the {count} states of an FST have no arc and are not final; the file is damaged", at)
@@ -181,14 +185,14 @@ def _read_text_acceptor(source: Source) -> Acceptor:
 
 
 def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
-    """Parse a label, or with ``minimum=0`` a state. ``at`` is the offset of its line, for the error."""
+    """Parse a label, or a state if ``minimum`` is 0. Raise FormatError at the offset ``at`` of the line."""
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"expected a {'label' if minimum else 'state'} of an FST (an integer), found {quote(word)}", at)
     return int(word)
 
 
 def _parse_cost(source: Source, word: bytes, at: int) -> float:
-    """Parse a cost, which may be infinite. ``at`` is the offset of its line, for the error."""
+    """Parse a cost, which may be infinite. Raise FormatError at the offset ``at`` of the line."""
     if word in _INFINITE:
         return float(word)
     cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf

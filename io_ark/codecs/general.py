@@ -29,14 +29,14 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     _compressed = CompressedMatrixCodec()
     _sparse = SparseMatrixCodec()
 
-    def scan(self) -> Scan | None:
-        return self._dense.scan()
+    def create_scan(self) -> Scan | None:
+        return self._dense.create_scan()
 
-    def pack(self, binary: bool) -> Pack:
-        return self._dense.pack(binary)
+    def create_pack(self, binary: bool) -> Pack:
+        return self._dense.create_pack(binary)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
-        part = super().part(source, selection)
+    def read_part(self, source: Source, selection: Range | None) -> Any:
+        part = super().read_part(source, selection)
         if selection is None or not isinstance(part, SparseMatrix):
             return part
         try:

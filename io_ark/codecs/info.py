@@ -13,7 +13,7 @@ from io_ark.streams.source import Source
 
 
 class InfoCodec(Codec[Any]):
-    """Codec that reads the shapes of objects (see :meth:`Codec.part`). It cannot write.
+    """Codec that reads the shapes of objects (see :meth:`Codec.read_part`). It cannot write.
 
     Args:
         of: kind of the objects (see :mod:`io_ark.codecs`), or a codec of the objects.
@@ -31,8 +31,8 @@ class InfoCodec(Codec[Any]):
     def __init__(self, of: str | Codec[Any]) -> None:
         self._of = codec(of) if isinstance(of, str) else of
 
-    def scan(self) -> Scan | None:
+    def create_scan(self) -> Scan | None:
         return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) and NATIVE.in_use else None
 
     def read(self, source: Source) -> Any:
-        return self._of.part(source, None)
+        return self._of.read_part(source, None)

@@ -43,7 +43,7 @@ _DIGITS = b"0123456789 "  # If a line has only these characters, NumPy parses it
 
 
 def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
-    """Return the layout of a record of numbers called ``names``. A size byte, such as ``x_size``, precedes each."""
+    """Return the dtype of a record with one number for each name. A size byte ``NAME_size`` precedes each number."""
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, np.dtype(dtype)))])
 
 
@@ -52,9 +52,12 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
 
     Args:
         source: source at the first record.
-        layout: type of a record (see :func:`create_sized_layout`).
-        count: number of records, and length of the array of records that is returned.
+        layout: dtype of a record (see :func:`create_sized_layout`).
+        count: number of records.
         what: description of the records for error messages.
+
+    Returns:
+        Array of shape (count,) and of the dtype ``layout``.
 
     Raises:
         FormatError: a size byte is wrong, or fewer records are available (a TruncatedError).
@@ -64,9 +67,9 @@ def read_sized_records(source: Source, layout: np.dtype[Any], count: int, what: 
     for name in layout.names or ():
         if name.endswith("_size"):
             size = layout[name.removesuffix("_size")].itemsize
-            wrong = np.flatnonzero(records[name] != size)
-            if len(wrong):
-                offset = at + int(wrong[0]) * layout.itemsize
+            wrong_records = np.flatnonzero(records[name] != size)
+            if len(wrong_records):
+                offset = at + int(wrong_records[0]) * layout.itemsize
                 source.fail(
                     f"{what}: expected a byte {size} before each number of {size} bytes; the file is damaged", offset
                 )
@@ -107,9 +110,9 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     """
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
-        plain = np.fromstring(text, np.int64, sep=" ")
-        if plain.max() <= limits.max:
-            return plain.astype(dtype)
+        parsed_numbers = np.fromstring(text, np.int64, sep=" ")
+        if parsed_numbers.max() <= limits.max:
+            return parsed_numbers.astype(dtype)
     values: list[int] = []
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
@@ -175,7 +178,7 @@ class IntVectorCodec(ArrayCodec):
         else:
             sink.write(encode_list(numbers.astype(np.int32, copy=False), (b"", b"\n")))
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         return Pack(encode_block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
@@ -201,28 +204,28 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [numbers[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
     def read_arrays(self, source: Source) -> tuple[Array, Array]:
-        """Read vectors in binary. Return their lengths (vectors,), and the numbers of all vectors in one array."""
+        """Read vectors in binary. Return their lengths, shape (vectors,), and all their numbers, shape (numbers,)."""
         count = base.read_size(source, True, "the number of vectors")
-        lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        length_arrays, number_arrays = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
             numbers, ends = read_lists(source, count, 1)
             if len(ends):
-                lengths.append(np.diff(ends, prepend=0) - 1)
-                parts.append(remove_counts(numbers, ends))
+                length_arrays.append(np.diff(ends, prepend=0) - 1)
+                number_arrays.append(remove_counts(numbers, ends))
             else:
-                parts.append(self._vector.read_body(source, True))
-                lengths.append(np.array([len(parts[-1])]))
-            count -= len(lengths[-1])
-        return np.concatenate(lengths), np.concatenate(parts)
+                number_arrays.append(self._vector.read_body(source, True))
+                length_arrays.append(np.array([len(number_arrays[-1])]))
+            count -= len(length_arrays[-1])
+        return np.concatenate(length_arrays), np.concatenate(number_arrays)
 
     def _read_text(self, source: Source) -> list[Array]:
-        """Read a line of lists, each of which must end with a semicolon."""
+        """Read a line of lists, which must all end with a semicolon. Return one array for each list."""
         text, at = read_text_line(source, "a list of lists of integers")
         if source.tell() == at + len(text):
             source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
-        plain: list[Array] | None = scan_line(self.scan_kind, text)
-        if plain is not None:
-            return plain
+        scanned_lists: list[Array] | None = scan_line(self.scan_kind, text)
+        if scanned_lists is not None:
+            return scanned_lists
         *lists, remainder = text.split(b";")
         if remainder.strip():
             source.fail("expected ';' after every list of integers, including the last list: create the file again", at)
@@ -250,7 +253,7 @@ class PairVectorCodec(Codec[Array]):
         self._layout = create_sized_layout(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
@@ -274,13 +277,13 @@ class PairVectorCodec(Codec[Array]):
         return pairs
 
     def _read_text(self, source: Source) -> Array:
-        """Read a line of pairs of numbers, which semicolons separate."""
+        """Read a line of pairs of numbers, which semicolons separate. Return an array of shape (pairs, 2)."""
         text, at = read_text_line(source, "a list of pairs")
         if not text.strip():
             return np.empty((0, 2), self.dtype)
-        plain: Array | None = scan_line(self.scan_kind, text)
-        if plain is not None:
-            return plain
+        scanned_pairs: Array | None = scan_line(self.scan_kind, text)
+        if scanned_pairs is not None:
+            return scanned_pairs
         pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:

@@ -29,7 +29,7 @@ class LinesCodec(Codec[Any]):
 
     marker = b""
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
 
     def read(self, source: Source) -> Any:
@@ -69,8 +69,8 @@ class SymbolTableCodec(LinesCodec):
         for line_number, words in lines:
             label = _parse_integer(source, line_number, words, 1, 2)
             if table.setdefault(symbol := decode_token(words[0]), label) != label:
-                text = f"line {line_number}: the symbol {symbol!r} has two integers: read the file as kind='lines'"
-                source.fail(text)
+                problem = f"line {line_number}: the symbol {symbol!r} has two integers"
+                source.fail(f"{problem}: read the file as kind='lines'")
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

@@ -14,9 +14,9 @@ from io_ark.codecs.dense import (
     HEADER_SIZE,
     read_dense,
     read_dense_range,
-    read_text,
+    read_text_matrix,
     skip_dense,
-    write_text,
+    write_text_matrix,
 )
 from io_ark.codecs.pack import Pack
 from io_ark.specifier import Range
@@ -51,26 +51,26 @@ class MatrixCodec(FloatArrayCodec):
                 source.skip(_START)
                 length = rows * columns * self._itemsize
                 if length > source.small:
-                    return source.read_array(self._stored, rows * columns).reshape(rows, columns)
+                    return source.read_array(self._stored_dtype, rows * columns).reshape(rows, columns)
                 window, at = source.take(length)
                 # Copying the bytes is three times as fast as copying an unaligned array.
-                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
+                matrix: Array = np.ndarray((rows, columns), self._stored_dtype, bytearray(window[at : at + length]))
                 return matrix
             if start.startswith(_COMPRESSED) and len(head) == _MAX_START_BYTES:
                 source.skip(len(BINARY_MARKER))
                 return read_and_decompress(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
         return super().read(source)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
+    def read_part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(2 + HEADER_SIZE)
         if selection is not None and head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
             source.skip(2)
             return read_dense_range(source, head[2:], self.dtype, selection)
-        return super().part(source, selection)
+        return super().read_part(source, selection)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
-            return read_text(source, self.dtype)
+            return read_text_matrix(source, self.dtype)
         head = source.peek(MAX_HEADER_BYTES)
         if head.startswith(b"C"):
             return read_and_decompress(source, head).astype(self.dtype, copy=False)
@@ -80,8 +80,8 @@ class MatrixCodec(FloatArrayCodec):
         head = source.peek(HEADER_SIZE)
         return skip_compressed(source) if head.startswith(b"C") else skip_dense(source, head)
 
-    def pack(self, binary: bool) -> Pack:
-        return Pack(arrays=(self._stored, 2) if binary else None)
+    def create_pack(self, binary: bool) -> Pack:
+        return Pack(arrays=(self._stored_dtype, 2) if binary else None)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_floats(value, self.dtype, 2)
@@ -89,4 +89,4 @@ class MatrixCodec(FloatArrayCodec):
             sink.write(_DENSE_HEADER.pack(self._start, matrix.shape[0], 4, matrix.shape[1])[len(BINARY_MARKER) :])
             sink.write(view_raw_bytes(matrix))
         else:
-            write_text(sink, matrix)
+            write_text_matrix(sink, matrix)

@@ -30,9 +30,9 @@ _MAX_WINDOW_NUMBERS = 1 << 15
 
 
 def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
-    """Read lists in binary. Read the next list, unless it is long, and the complete lists that are buffered after it.
+    """Read the next list in binary, and the complete lists after it that are already buffered.
 
-    The result is empty if the next list is long, invalid or incomplete.
+    Both arrays are empty if the next list is long, invalid or incomplete. The caller then reads this list by itself.
 
     Args:
         source: source at the first list.
@@ -40,8 +40,8 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
         width: number of integers or floats per element of a list.
 
     Returns:
-        The count and the numbers of each list in one array of shape (numbers,), where integers hold the bits of floats.
-        The end (exclusive) of each list in this array, shape (lists,).
+        The numbers, int32 of shape (numbers,), where the count of each list precedes its numbers, and floats are stored
+        as their bits. The end (exclusive) of each list in this array, int64 of shape (lists,).
     """
     head = source.peek(_SIZED.itemsize)
     first_length = 1 + width * int.from_bytes(head[1:], "little")
@@ -52,6 +52,7 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     data = source.peek_buffered(min(2 * first_length * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
+    # Number of records before the first one whose size byte is not 4.
     valid_count = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
     ends = _find_ends(numbers[:valid_count], limit, width)

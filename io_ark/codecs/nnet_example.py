@@ -88,7 +88,7 @@ class NnetChainExample(NamedTuple):
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
-    """Read the indexes (sequence n, time t, and x) of the rows of an array, as int32 of shape (rows, 3)."""
+    """Read the indexes of the rows of an array: sequence n, time t and extra index x, int32 of shape (rows, 3)."""
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
     if not binary:
@@ -109,6 +109,7 @@ def read_indexes(source: Source, binary: bool) -> Array:
 
 
 def _read_index_in_text(source: Source) -> list[int]:
+    """Read one index in text. Return its three integers n, t and x."""
     expect_token(source, False, b"<I1>")
     return [read_int32(source, False) for _ in range(3)]
 
@@ -116,7 +117,7 @@ def _read_index_in_text(source: Source) -> list[int]:
 def _read_step_indexes(source: Source, limit: int, last: Array) -> Array:
     """Read up to ``limit`` indexes that are stored as steps in t of one byte. Return an array (indexes, 3).
 
-    ``last`` is the index before these indexes, shape (3,).
+    ``last`` is the index before the first one, shape (3,).
     """
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
     steps = values[: _count_leading_true(np.abs(values) <= _MAX_STEP)]
@@ -160,13 +161,13 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
 
 
 def _read_named_count(source: Source, binary: bool, name: bytes) -> int:
-    """Read the token ``name`` and the count after it."""
+    """Read the token ``name`` and the count after it, and return the count."""
     expect_token(source, binary, name)
     return read_size(source, binary, name.decode())
 
 
 def _read_supervision(source: Source, binary: bool) -> Supervision:
-    """Read the target of an output. Without alignments, ``alignment_pdfs`` is empty."""
+    """Read the target of an output. If the file has no alignments, ``alignment_pdfs`` is empty."""
     expect_token(source, binary, b"<Supervision>")
     expect_token(source, binary, b"<Weight>")
     weight = read_float(source, binary)
@@ -193,6 +194,7 @@ def _read_deriv_weights(source: Source, binary: bool) -> Array:
     token = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if token == b"</NnetChainSup>":
         return np.empty(0, np.float32)
+    # In text and after <DW2>, the weights are floats. In binary, <DW> precedes weights that are rounded to bytes.
     if token == b"<DW2>" or not binary:
         weights = _vector.read_body(source, binary)
     else:

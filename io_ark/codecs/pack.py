@@ -26,7 +26,7 @@ class Pack:
 
 
 def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
-    r"""Return the lines of a table of numbers in text: on each line, a key and its number.
+    r"""Return the lines of a table of numbers in text. Each line has a key and its number.
 
     Args:
         keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -48,7 +48,7 @@ def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> Packe
     """
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
-    key_sizes, object_sizes = (np.fromiter(map(len, parts), np.int64, len(names)) for parts in (names, objects))
+    key_sizes, object_sizes = (np.fromiter(map(len, strings), np.int64, len(names)) for strings in (names, objects))
     ends = np.cumsum(key_sizes + len(start) + object_sizes)
     # An object starts after the space, which is the first byte of `start`.
     return PackedBlock(keys, data, ends - object_sizes - len(start) + 1)
@@ -62,7 +62,10 @@ def _join_entries(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]
 
 
 def _encode_numbers(binary: bool, numbers: npt.NDArray[Any]) -> tuple[bytes, list[bytes]]:
-    """Return the bytes between a key and its number, and the bytes of each number, with a newline in text."""
+    """Return the bytes between a key and its number, and the bytes of each number.
+
+    In binary, a size byte precedes the number. In text, a newline follows each number.
+    """
     if binary:
         size = numbers.itemsize
         return b" \0B%c" % size, numbers.view(f"V{size}").tolist()
@@ -78,5 +81,5 @@ def _pack_numbers(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
 
 
 def create_number_pack(binary: bool, dtype: Any) -> Pack:
-    """Return the encoder of blocks with one number of type ``dtype`` for each key."""
+    """Return the :class:`Pack` of a kind whose objects are numbers of type ``dtype``, for binary or text."""
     return Pack(encode_block=partial(_pack_numbers, binary, dtype))

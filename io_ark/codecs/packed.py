@@ -56,29 +56,30 @@ class PackedMatrixCodec(ArrayCodec):
         if not binary and peek_byte(source, binary) == b"[":
             packed, size = self._read_triangle_text(source)
         else:
-            stored, size, count = _read_header(source, binary)
+            stored_dtype, size, count = _read_header(source, binary)
             if binary:
-                packed = source.read_array(stored, count)
+                packed = source.read_array(stored_dtype, count)
             else:
-                # An older text format of Kaldi. The list grows with the numbers, because a wrong count may be huge.
-                single = self.dtype == np.float32
+                # Kaldi's older text format has a count and no brackets. The list grows with the numbers, because a
+                # wrong count may be huge.
+                is_single = self.dtype == np.float32
                 numbers: list[float] = []
                 for _ in range(count):
-                    numbers.append(read_float(source, False, single))  # noqa: PERF401
+                    numbers.append(read_float(source, False, is_single))  # noqa: PERF401
                 packed = np.array(numbers)
         with np.errstate(over="ignore", invalid="ignore"):
             packed = packed.astype(self.dtype, copy=False)
         return packed if self.form == "packed" else unpack_triangle(packed, size, self.form == "symmetric")
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
-        stored, size, count = _read_header(source, True)
-        source.skip(count * stored.itemsize)
+        stored_dtype, size, count = _read_header(source, True)
+        source.skip(count * stored_dtype.itemsize)
         return (count,) if self.form == "packed" else (size, size)
 
     def _read_triangle_text(self, source: Source) -> tuple[Array, int]:
         """Read a lower triangle in text. Return its numbers row by row, and the number of rows."""
         text, at = read_bracketed_text(source, "packed matrix")
-        if b";" in text:
+        if b";" in text:  # parse_rows would accept it as the end of a row.
             source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
         values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
@@ -103,8 +104,7 @@ class PackedMatrixCodec(ArrayCodec):
     def _extract_lower_triangle(self, array: Array) -> tuple[Array, int]:
         """Return the numbers of the lower triangle row by row, and the number of rows.
 
-        Raises:
-            FormatError: ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
+        Raise FormatError if ``array`` is neither a lower triangle (numbers,) nor a square matrix (n, n) of this form.
         """
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}: convert the array")
@@ -129,14 +129,14 @@ class PackedMatrixCodec(ArrayCodec):
 
 
 def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]:
-    """Read a header. Return the stored type, the number of rows, and the number of elements of the triangle."""
-    stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
+    """Read the header of a packed matrix. Return the stored dtype, and the numbers of rows and of stored elements."""
+    stored_dtype = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
     size = read_size(source, binary, "the size of a packed matrix")
-    return stored, size, size * (size + 1) // 2
+    return stored_dtype, size, size * (size + 1) // 2
 
 
 def unpack_triangle(packed: Array, size: int, is_symmetric: bool) -> Array:
-    """Return a matrix (size, size) from the numbers of its lower triangle, row by row, (size (size + 1) / 2,).
+    """Return a matrix of shape (size, size), whose lower triangle has the numbers ``packed``, row by row.
 
     The upper triangle is zero, or, if ``is_symmetric`` is True, mirrors the lower triangle.
     """

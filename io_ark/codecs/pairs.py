@@ -23,7 +23,10 @@ _LAYOUTS = {
 
 
 def read_pairs(source: Source, count: int, what: str) -> list[Pair]:
-    """Read ``count`` pairs of an int32 and a float32 or float64 in binary. ``what`` describes the pairs in errors."""
+    """Read ``count`` pairs of an int32 and a float in binary, and round the floats to float32.
+
+    A stored float has 4 or 8 bytes. ``what`` describes the pairs in errors.
+    """
     if count == 0:
         return []
     head = source.peek(6)  # The size byte and the four bytes of the integer, and then the size byte of the float.

@@ -38,7 +38,7 @@ from io_ark.codecs.nested_lists import (
 )
 from io_ark.codecs.pack import Pack, encode_entries
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.scan import add_unit_weights, build_posterior_arrays, scan_line
+from io_ark.codecs.scan import build_posterior_arrays, create_unit_posterior, scan_line
 from io_ark.codecs.text_format import Columns, encode_lists
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -69,7 +69,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
         integers, weights = as_array(value.integers), as_array(value.weights)
         return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         return Pack(encode_block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
@@ -105,9 +105,9 @@ class IntListsCodec(PosteriorArraysCodec):
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         if binary:
-            return add_unit_weights(*self._lists.read_arrays(source))
+            return create_unit_posterior(*self._lists.read_arrays(source))
         lists = self._lists.read_body(source, binary=False)
-        return add_unit_weights(
+        return create_unit_posterior(
             np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)])
         )
 
@@ -116,23 +116,23 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior, whose marker has been read."""
+    """Read a posterior after its marker."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
-        plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
-        return _convert_pairs(_parse_frames(line, source, at)) if plain is None else plain
+        posterior: PosteriorArrays | None = scan_line("posterior-arrays", line)
+        return _convert_pairs(_parse_frames(line, source, at)) if posterior is None else posterior
     count = read_size(source, True, "the number of frames of a posterior")
-    parts = []
+    posteriors = []
     while count > 0:
         numbers, ends = read_lists(source, count, 2)
         if len(ends):
             lengths = np.diff(ends, prepend=0)
-            parts.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
+            posteriors.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
         else:
             entries = read_size(source, True, "the number of entries of a frame")
-            parts.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
-        count -= len(parts[-1].counts)
-    return PosteriorArrays.concatenate(parts)
+            posteriors.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
+        count -= len(posteriors[-1].counts)
+    return PosteriorArrays.concatenate(posteriors)
 
 
 def _convert_pairs(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:

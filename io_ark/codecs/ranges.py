@@ -13,25 +13,25 @@ from io_ark.specifier import Range
 _FLOAT = np.dtype(np.float32)
 
 
-def extract_range(value: Any, part: Range, name: str = "") -> Any:
+def extract_range(value: Any, selection: Range, name: str = "") -> Any:
     """Return a copy of the part of a matrix or vector of floats that a range selects.
 
-    ``value`` is an array, or an object with a ``part`` method, such as a sparse matrix. The end of the range may exceed
-    the rows by three. The rows that exist are then copied, and a warning names the location ``name``.
+    ``value`` is an array, or an object with a method ``extract_part``, such as a sparse matrix. As in Kaldi, the range
+    may exceed the last row by three. The rows that exist are then copied, and a warning names the location ``name``.
 
     Raises:
         RangeError: the range is outside the object, or the object is not a matrix or vector of floats.
     """
-    has_part_method = hasattr(value, "part")
+    can_extract = hasattr(value, "extract_part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
     is_float = getattr(value, "dtype", _FLOAT).kind == "f"  # Compressed and sparse matrices are float without a dtype.
-    if not (has_part_method or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
-        raise RangeError(f"the range [{part.text}] needs a matrix or vector of floats: omit the range", file=name)
-    slices = find_slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
-    return value.part(*slices) if has_part_method else value[slices].copy()
+    if not (can_extract or isinstance(value, np.ndarray)) or not is_float or len(shape) not in (1, 2):
+        raise RangeError(f"the range [{selection.text}] needs a matrix or vector of floats: omit the range", file=name)
+    slices = find_slices(selection, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
+    return value.extract_part(*slices) if can_extract else value[slices].copy()
 
 
-def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
+def find_slices(selection: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
     """Return the slices of rows and columns that a range selects. Warn if it exceeds the rows.
 
     The arguments are those of :meth:`Range.to_slices`. ``name`` is the location of the object, for messages.
@@ -40,10 +40,10 @@ def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> 
         RangeError: the range is outside of the object.
     """
     try:
-        slices = part.to_slices(rows, columns)
+        slices = selection.to_slices(rows, columns)
     except ValueError as error:
         raise RangeError(str(error), file=name) from None
-    if part.rows is not None and part.rows[1] >= rows:
+    if selection.rows is not None and selection.rows[1] >= rows:
         unit = "elements" if columns is None else "rows"
-        logger.warning("%s: the range [%s] exceeds the %d %s", name, part.text, rows, unit)
+        logger.warning("%s: the range [%s] exceeds the %d %s", name, selection.text, rows, unit)
     return slices

@@ -85,12 +85,12 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     except KeyError as error:
         raise FormatError(f"unknown kind of object {kind!r}: choose one of {', '.join(KINDS)}") from error
     try:
-        created = codec_class(**(arguments | options))
+        new_codec = codec_class(**(arguments | options))
     except TypeError as error:
         problem = f"{kind!r} does not accept the options {', '.join(options)}, or their values"
         raise FormatError(f"{problem} ({error}): correct or remove them") from error
-    created.kind = kind
-    return created
+    new_codec.kind = kind
+    return new_codec
 
 
 @cache

@@ -61,7 +61,7 @@ class IntCodec(_ScalarCodec[int]):
 
     scan_kind = "int"
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         return create_number_pack(binary, np.int32)
 
     def _read_value(self, source: Source, binary: bool) -> int:
@@ -78,9 +78,10 @@ class FloatCodec(_ScalarCodec[float]):
     def __init__(self, double: bool = False) -> None:
         self.double = double
         self.scan_kind = "double" if double else "float"
-        self._packed = struct.Struct("<bd" if double else "<bf")
+        # A size byte, and the number.
+        self._format = struct.Struct("<bd" if double else "<bf")
 
-    def pack(self, binary: bool) -> Pack:
+    def create_pack(self, binary: bool) -> Pack:
         return create_number_pack(binary, np.float64 if self.double else np.float32)
 
     def _read_value(self, source: Source, binary: bool) -> float:
@@ -89,11 +90,11 @@ class FloatCodec(_ScalarCodec[float]):
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
         refuse_masks(value)
         try:
-            packed = self._packed.pack(self._packed.size - 1, float(value))
+            packed = self._format.pack(self._format.size - 1, float(value))
         except (OverflowError, TypeError, ValueError) as error:
             name = "double" if self.double else "float"
             raise FormatError(f"{quote_value(value)} is not a number that fits into a {name}") from error
-        sink.write(packed if binary else (format_row([self._packed.unpack(packed)[1]]) + "\n").encode("ascii"))
+        sink.write(packed if binary else (format_row([self._format.unpack(packed)[1]]) + "\n").encode("ascii"))
 
 
 class BoolCodec(_ScalarCodec[bool]):

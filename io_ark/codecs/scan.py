@@ -159,12 +159,13 @@ class KindScan:
             room: maximum bytes of the numbers in memory. None for the size of the window.
         """
         data = window.view_bytes()
-        largest = len(data) if self.of_any_size else window.largest
+        max_object_bytes = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # If the numbers need more room, the scan ends early.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=offsets, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if offsets is None else len(offsets),
+            lists_room=len(lists), largest=max_object_bytes,
+            max_entries=MAX_ENTRIES if offsets is None else len(offsets),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._code) if len(data) else 0
@@ -173,12 +174,12 @@ class KindScan:
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None
-        used = self._table.fields
-        values = values[: used.values_used]
+        fields = self._table.fields
+        values = values[: fields.values_used]
         if has_doubles:
             with np.errstate(over="ignore", invalid="ignore"):
                 values = values.view(np.float64).astype(np.float32).view(np.uint8)
-        return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
+        return _Numbers(self._shapes[:count].copy(), values, lists[: fields.lists_used])
 
     def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
         """Return a block of scanned numbers. ``keys`` has the format of :attr:`~io_ark.blocks.base.Block.keys`.
@@ -194,7 +195,7 @@ class KindScan:
             arrays = (
                 _build_posteriors(scanned)
                 if self._kind == "posterior-arrays"
-                else add_unit_weights(scanned.lists, scanned.view_as(np.int32))
+                else create_unit_posterior(scanned.lists, scanned.view_as(np.int32))
             )
             block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
@@ -213,7 +214,7 @@ def _starts_with_doubles(data: npt.NDArray[np.uint8], offsets: Integers | None) 
 
 
 def make_scan(kind: str) -> KindScan | None:
-    """Return a reader of blocks of objects of a kind, or None without the C library."""
+    """Return a scan that reads blocks of objects of one kind, or None if the C library is missing."""
     return KindScan(kind) if NATIVE.in_use else None
 
 
@@ -236,12 +237,12 @@ class ShapeScan:
 
     def scan_entries(self, window: Window) -> Scanned | None:
         data = window.view_bytes()
-        keys, used = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
+        keys, key_bytes = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
         ends, shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
-        count = NATIVE.function("ark_scan_shapes")(data, len(data), MAX_ENTRIES, keys, used, ends, shapes)
+        count = NATIVE.function("ark_scan_shapes")(data, len(data), MAX_ENTRIES, keys, key_bytes, ends, shapes)
         if count == 0:
             return None
-        return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
+        return Scanned(ShapeBlock(keys[: key_bytes[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
     def scan_at(self, window: Window, keys: list[bytes], bounds: Integers) -> Scanned | None:
         return None
@@ -293,10 +294,11 @@ def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> P
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
-def add_unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
+def create_unit_posterior(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
     """Return a posterior whose weights are all 1.
 
-    ``counts`` (frames,) holds the number of integers of each frame, and ``integers`` the integers of all frames.
+    ``counts``, shape (frames,), holds the number of integers of each frame. ``integers``, shape (entries,), holds the
+    integers of all frames.
     """
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 

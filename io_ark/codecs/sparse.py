@@ -42,15 +42,15 @@ class SparseVector(NamedTuple):
     def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
         """Create a sparse vector from the nonzero elements of an array of shape (dim,)."""
         dense = as_floats(vector, np.float32, 1)
-        stored = np.flatnonzero(dense)
-        return cls(len(dense), stored.astype(np.int32), dense[stored])
+        indices = np.flatnonzero(dense)
+        return cls(len(dense), indices.astype(np.int32), dense[indices])
 
     @property
     def shape(self) -> tuple[int]:
         """Shape of the vector: (dim,)."""
         return (self.dim,)
 
-    def part(self, elements: slice) -> SparseVector:
+    def extract_part(self, elements: slice) -> SparseVector:
         """Return the elements in a slice, whose start and stop must be within the vector and whose step is ignored."""
         begin, end = np.searchsorted(self.indices, (elements.start, elements.stop))
         indices = self.indices[begin:end] - np.int32(elements.start)
@@ -76,12 +76,12 @@ class SparseMatrix(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and columns."""
+        """Numbers of rows and columns."""
         return len(self.rows), self.rows[0].dim if self.rows else 0
 
-    def part(self, rows: slice, columns: slice) -> SparseMatrix:
+    def extract_part(self, rows: slice, columns: slice) -> SparseMatrix:
         """Return the elements in slices of rows and columns, which must be within the matrix and have no steps."""
-        return SparseMatrix([row.part(columns) for row in self.rows[rows]])
+        return SparseMatrix([row.extract_part(columns) for row in self.rows[rows]])
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Return all elements, including zeros, as an array of shape (rows, columns) and type ``dtype``."""
@@ -158,6 +158,7 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
     """
     source.skip_space()
     at = source.tell()
+    # The name and a number of 32 bits have fewer than 40 bytes.
     word = source.peek(40).split(maxsplit=1)[:1]
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
@@ -172,8 +173,7 @@ def _read_named_number(source: Source, name: bytes, what: str) -> int:
 def _create_sparse_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
     """Return a sparse vector with ``dim`` elements from pairs of an index and a value.
 
-    Raises:
-        FormatError: the indices are not ascending or not below ``dim``. ``at`` is the offset of the vector.
+    Raise FormatError at the offset ``at`` of the vector if the indices are not ascending or not below ``dim``.
     """
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):

@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
-    """Encode the matrices (frames, dim) of a block in the format of :class:`SphinxCodec`, in either byte order.
+    """Encode the matrices (frames, dim) of a block in the format and byte order of :class:`SphinxCodec`.
 
     Returns:
         The bytes of the headers, shape (entries, 4), and the bytes of the numbers of all matrices, shape (bytes,).

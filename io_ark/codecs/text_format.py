@@ -41,6 +41,7 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
     """Compute :func:`encode_lists` in C."""
     first, last, (begin, end) = columns[0], columns[-1], brackets or (None, None)
     counts, ends = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
+    # An element has at most two numbers. In binary, a size byte precedes each number.
     max_element_bytes = 2 * _MAX_NUMBER_CHARACTERS if brackets else 2 + first.itemsize + last.itemsize
     data = np.empty(max_element_bytes * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
     size = -1
@@ -50,7 +51,7 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
             len(counts), begin, end, data, ends,
         )  # fmt: skip
     if size < 0:
-        raise _create_mismatch_error(columns)
+        raise _create_input_error(counts.tolist(), columns)
     return data[:size].tobytes(), ends
 
 
@@ -60,17 +61,17 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
     Args:
         lengths: number of elements of each list, shape (lists,).
-        columns: numbers of all lists, shape (elements,): one array, or two arrays if the elements are pairs.
-        brackets: text before and after a list, in which a space follows every number. If None, lists are encoded in
-            binary, with the length before a list and a size byte before a number.
+        columns: numbers of all lists: one array of shape (elements,), or two such arrays if the elements are pairs.
+        brackets: characters before and after a list in text, where a space follows every number. If None, lists are
+            encoded in binary: the length (a byte 4, then 4 bytes), and a size byte before every number.
 
     Raises:
-        ValueError: the numbers do not match the lengths, or are not int32, float32 or float64.
+        ValueError: the columns do not match the lengths, or are not int32, float32 or float64, or a length is negative.
     """
     counts = np.array(lengths, np.int64).tolist()
     total = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
     if not total == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
-        raise _create_mismatch_error(columns)
+        raise _create_input_error(counts, columns)
     words = chain.from_iterable(zip(*[_encode_words(column, brackets is None) for column in columns], strict=True))
     lists = []
     for length in counts:
@@ -80,7 +81,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
 
 
 def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
-    """Return an iterator over the bytes of each number: a size byte and the number in binary, or text and a space."""
+    """Return an iterator over the bytes of each number, with a size byte before it, or a space after it in text."""
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())
@@ -88,12 +89,17 @@ def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
     return (word + b" " for word in text.encode("ascii").split())
 
 
-def _create_mismatch_error(columns: Columns) -> ValueError:
-    counts, types = f"{len(columns[0])} and {len(columns[-1])}", f"{columns[0].dtype} and {columns[-1].dtype}"
-    return ValueError(f"{counts} numbers of type {types} do not match the lengths of the lists, or the types are not "
-                      "int32, float32 or float64")  # fmt: skip
+def _create_input_error(lengths: list[int], columns: Columns) -> ValueError:
+    """Return the error for numbers of an unsupported type, or for columns that do not match ``lengths``."""
+    for column in columns:
+        if column.dtype not in _TYPES:
+            return ValueError(f"numbers of type {column.dtype} cannot be written: convert them to int32, float32 or "
+                              "float64")  # fmt: skip
+    counts = " and ".join(str(len(column)) for column in columns)
+    return ValueError(f"columns of {counts} numbers do not match the lengths of the lists (total {sum(lengths)}, "
+                      f"minimum {min(lengths, default=0)}): pass one length per list")  # fmt: skip
 
 
 def encode_list(numbers: Column, brackets: Brackets) -> bytes:
-    """Return the text of one list of numbers, shape (elements,), between brackets (see :func:`encode_lists`)."""
+    """Encode one list of numbers, shape (elements,), in text, between brackets (see :func:`encode_lists`)."""
     return encode_lists([len(numbers)], (np.ascontiguousarray(numbers),), brackets)[0]

@@ -60,7 +60,7 @@ def round_to_float32(text: bytes) -> float:
 
 
 def _may_be_tie(double: float) -> bool:
-    """Return True if a float64 may lie halfway between two float32 numbers; always True for subnormal numbers."""
+    """Return True if a float64 may lie halfway between two float32 numbers, and for all float32 subnormals."""
     return abs(double) < _TINY or int.from_bytes(_DOUBLE.pack(double), "little") & _BEYOND_FLOAT32 == _TIE
 
 
@@ -124,20 +124,21 @@ def parse_rows(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, l
         The numbers of all rows, shape (numbers,), and the number of numbers in each row that is not empty.
     """
     is_single = np.dtype(dtype) == np.float32
-    parts = []
+    numbers: list[Floats] = []
+    counts: list[int] = []
     at = 0
     while at < len(text):
         end = len(text)
-        if end - at > _CHUNK_BYTES:  # Split at newlines, so that parts hold whole rows.
+        if end - at > _CHUNK_BYTES:  # Split at newlines, so that chunks hold whole rows.
             end = text.rfind(b"\n", at, at + _CHUNK_BYTES) + 1 or text.find(b"\n", at + _CHUNK_BYTES) + 1 or end
-        part = read_rows(text[at:end], is_single)
-        if part is None:
+        parsed_chunk = read_rows(text[at:end], is_single)
+        if parsed_chunk is None:
             rows = scan_rows(text[at:end], is_single, partial(_fail_at_offset, fail, at))
-            part = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
-        parts.append(part)
+            parsed_chunk = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
+        numbers.append(parsed_chunk[0])
+        counts += parsed_chunk[1]
         at = end
-    numbers = [part[0] for part in parts]
-    return np.concatenate(numbers) if numbers else np.empty(0, dtype), [count for part in parts for count in part[1]]
+    return np.concatenate(numbers) if numbers else np.empty(0, dtype), counts
 
 
 def warn_of_nonfinite(values: Floats, what: str) -> None:
@@ -157,13 +158,14 @@ def _fail_at_offset(fail: Fail, start: int, message: str, at: int) -> NoReturn:
 
 def _read_rows_in_c(text: bytes, is_single: bool) -> tuple[Floats, list[int]] | None:
     """Parse rows of numbers in C (see :func:`read_rows`)."""
+    # A number and the character after it have at least two bytes.
     values = np.empty(len(text) // 2 + 1, np.float32 if is_single else np.float64)
     lengths = np.empty(text.count(b"\n") + text.count(b";") + 1, np.int64)
-    rows = np.zeros(1, np.int64)
+    row_count = np.zeros(1, np.int64)
     count = NATIVE.function("ark_read_rows")(
-        text, len(text), not is_single, values, len(values), lengths, len(lengths), rows
+        text, len(text), not is_single, values, len(values), lengths, len(lengths), row_count
     )
-    return None if count < 0 else (values[:count].copy(), lengths[: rows[0]].tolist())
+    return None if count < 0 else (values[:count].copy(), lengths[: row_count[0]].tolist())
 
 
 @NATIVE.twin(_read_rows_in_c)

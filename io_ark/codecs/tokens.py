@@ -21,8 +21,8 @@ def encode_token(token: str) -> bytes:
     """Encode a token in UTF-8. Raise FormatError if it is empty, or contains white space or a null byte."""
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        text = f"invalid token {quote_value(token)}: a token must not be empty, or contain white space or a null byte"
-        raise FormatError(text)
+        problem = f"invalid token {quote_value(token)}"
+        raise FormatError(f"{problem}: a token must not be empty, or contain white space or a null byte")
     return data
 
 

@@ -31,8 +31,8 @@ class VectorCodec(FloatArrayCodec):
 
     name = "vector"
 
-    def pack(self, binary: bool) -> Pack:
-        return Pack(arrays=(self._stored, 1) if binary else None)
+    def create_pack(self, binary: bool) -> Pack:
+        return Pack(arrays=(self._stored_dtype, 1) if binary else None)
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)
@@ -43,25 +43,25 @@ class VectorCodec(FloatArrayCodec):
                 source.skip(_START)
                 length = count * self._itemsize
                 if length > source.small:
-                    return source.read_array(self._stored, count)
+                    return source.read_array(self._stored_dtype, count)
                 window, at = source.take(length)
-                vector: Array = np.ndarray((count,), self._stored, bytearray(window[at : at + length]))
+                vector: Array = np.ndarray((count,), self._stored_dtype, bytearray(window[at : at + length]))
                 return vector
         return super().read(source)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             return self._read_text(source)
-        stored, count = _read_header(source)
-        values = source.read_array(stored, count)
-        if stored != self.dtype:
+        stored_dtype, count = _read_header(source)
+        values = source.read_array(stored_dtype, count)
+        if stored_dtype != self.dtype:
             with np.errstate(over="ignore", invalid="ignore"):
                 values = values.astype(self.dtype)
         return values
 
     def skip_body(self, source: Source) -> tuple[int, ...]:
-        stored, count = _read_header(source)
-        source.skip(count * stored.itemsize)
+        stored_dtype, count = _read_header(source)
+        source.skip(count * stored_dtype.itemsize)
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
@@ -70,8 +70,8 @@ class VectorCodec(FloatArrayCodec):
         if b"\n" in text or b"\r" in text or b";" in text:
             row_end = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
             source.fail("a vector in text has more than one row: read the object as a matrix", at + row_end)
-        if (plain := read_rows(text, self.dtype == np.float32)) is not None:
-            return plain[0]
+        if (numbers_and_counts := read_rows(text, self.dtype == np.float32)) is not None:
+            return numbers_and_counts[0]
         values, _ = parse_rows(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
         if len(values) != len(text.split()):  # The parser reads a word such as 1-2 as two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
@@ -88,12 +88,15 @@ class VectorCodec(FloatArrayCodec):
 
 
 def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
-    """Read the header of a vector in binary. Return the stored type and the number of elements."""
+    """Read the header of a vector in binary. Return the stored dtype and the number of elements.
+
+    Raise FormatError if the header is invalid or incomplete.
+    """
     head = source.peek(_HEADER.size)
-    stored = _PRECISIONS.get(head[:3])
-    if len(head) < _HEADER.size and (stored is not None or b" " not in head):
+    stored_dtype = _PRECISIONS.get(head[:3])
+    if len(head) < _HEADER.size and (stored_dtype is not None or b" " not in head):
         source.read(_HEADER.size)  # This raises TruncatedError, because the source has fewer bytes.
-    if stored is None:
+    if stored_dtype is None:
         source.fail(f"expected a vector (FV or DV), found {quote_or_end(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
     if size != 4 or count < 0:
@@ -101,4 +104,4 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
             f"invalid size of a vector: {count}" if size == 4 else "expected the size of a vector as a 4-byte integer"
         )
     source.skip(_HEADER.size)
-    return stored, count
+    return stored_dtype, count

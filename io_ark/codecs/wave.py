@@ -80,12 +80,12 @@ class Chunks:
             source.fail(f"expected WAVE in the header of a wave file, found {quote(form_type)}", self._start + 8)
 
     def read_fields(self, layout: str) -> tuple[Any, ...]:
-        """Read fields. ``layout`` is a format of ``struct`` without the byte order, which the file determines."""
+        """Read the next numbers and strings. ``layout`` is their format in ``struct`` without the byte order."""
         layout = self._order + layout
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter_chunk(self, tag: bytes) -> int:
-        """Skip chunks until the chunk with this tag, and return the size of its data in bytes."""
+        """Skip all chunks before the chunk with the tag ``tag``, and return the size of its data in bytes."""
         while True:
             current_tag, size = self.read_fields("4sI")
             if current_tag == tag:
@@ -104,7 +104,7 @@ class Chunks:
             self._source.skip(1)
 
     @property
-    def count(self) -> int:
+    def byte_count(self) -> int:
         """Number of bytes read so far, without the tag and the size of the RIFF chunk."""
         return self._source.tell() - self._start - 8
 
@@ -118,15 +118,15 @@ class _Header(NamedTuple):
     foreign: bytes  # content of the format chunk if the samples are not 16-bit linear, otherwise empty
 
     def encode_file(self, data: bytes | bytearray | memoryview) -> bytes:
-        """Return the bytes of a WAV file with this ``foreign`` format chunk and the encoded samples ``data``."""
+        """Return the bytes of a WAV file with the format chunk ``foreign`` and the encoded samples ``data``."""
         order = ">" if self.info.big_endian else "<"
-        parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
-        body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
+        chunks = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
+        body = b"".join(tag + struct.pack(order + "I", len(content)) + content for tag, content in chunks)
         return (b"RIFX" if order == ">" else b"RIFF") + struct.pack(order + "I", 4 + len(body)) + b"WAVE" + body
 
 
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
-    """Read the header of a wave file up to the samples.
+    """Read the header of a wave file, and leave the source at the first sample.
 
     Raises:
         FormatError: the source is not a wave file or its header is invalid, or the samples are not 16-bit linear and
@@ -145,9 +145,10 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     order, problem = ">" if chunks.big_endian else "<", ""
     coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
-        if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
+        # The extension has its size, the valid bits per sample, a channel mask, and a GUID as four integers.
+        if size < 40 or (extension := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format: create the file again")
-        if extended[3:] != _PCM_SUBTYPE:
+        if extension[3:] != _PCM_SUBTYPE:
             problem = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
         problem = f"has samples that are not linear PCM (format {coding})"
@@ -176,10 +177,11 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
     # Sizes that differ by one byte are correct, because a chunk of odd size is followed by a byte of padding.
-    if abs(chunks.count + data_size - chunks.riff_size) > 1 and not problem:
+    if abs(chunks.byte_count + data_size - chunks.riff_size) > 1 and not problem:
         logger.warning(
             "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "
-            "(we do not support reading multiple data chunks).", source.name, chunks.riff_size, chunks.count, data_size,
+            "(we do not support reading multiple data chunks).",
+            source.name, chunks.riff_size, chunks.byte_count, data_size,
         )  # fmt: skip
     info = WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
     return _Header(info, block, is_counted, foreign_chunk)
@@ -192,58 +194,58 @@ def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes
 
 
 def read_samples(
-    source: Source, announced: int | None, limit: float = math.inf, max_duration: float = math.inf
+    source: Source, announced_size: int | None, limit: float = math.inf, max_duration: float = math.inf
 ) -> bytes | bytearray | memoryview:
     """Read the samples of a wave file: the bytes that the header announces, or fewer if the file is truncated.
 
     Args:
         source: the wave file, after its header.
-        announced: number of bytes of samples in the header. If None, all bytes of the source are read.
+        announced_size: number of bytes of samples in the header. If None, all bytes of the source are read.
         limit: maximum number of bytes of samples.
         max_duration: ``limit`` as a duration in seconds, for the message.
 
     Raises:
         FormatError: the file has more than ``limit`` bytes of samples, or a stream of unknown length more than 4 GiB.
     """
-    if announced is not None and announced <= limit and source.has_bytes(announced):
-        return source.read(announced)
+    if announced_size is not None and announced_size <= limit and source.has_bytes(announced_size):
+        return source.read(announced_size)
     remaining = source.count_remaining()
-    available = min((size for size in (announced, remaining) if size is not None), default=0)
+    available = min((size for size in (announced_size, remaining) if size is not None), default=0)
     if remaining is not None and available > limit:
         _refuse_long(source, max_duration)
-    if announced is None and (remaining is not None or limit == math.inf):
+    if announced_size is None and (remaining is not None or limit == math.inf):
         return source.read_rest(MAX_AUDIO_BYTES)
-    goal = sys.maxsize if announced is None else announced
+    goal = sys.maxsize if announced_size is None else announced_size
     data = bytearray()
     while len(data) < goal:
-        piece = source.peek(min(_MAX_CHUNK_BYTES, goal - len(data)))
-        if not piece:
-            if announced is not None:
-                logger.warning(TRUNCATED, source.name, announced, len(data))
+        chunk = source.peek(min(_MAX_CHUNK_BYTES, goal - len(data)))
+        if not chunk:
+            if announced_size is not None:
+                logger.warning(TRUNCATED, source.name, announced_size, len(data))
             break
-        source.skip(len(piece))
-        data += piece
+        source.skip(len(chunk))
+        data += chunk
         if len(data) > limit:
             _refuse_long(source, max_duration)
     return data
 
 
-def _count_bytes(source: Source, announced: int | None) -> int:
+def _count_bytes(source: Source, announced_size: int | None) -> int:
     """Skip the samples of a wave file, and return the number of their bytes that are present.
 
-    ``announced`` is the number of bytes in the header, or None if it is unknown.
+    ``announced_size`` is the number of bytes in the header, or None if it is unknown.
     """
-    limit = MAX_AUDIO_BYTES if announced is None else announced
+    limit = MAX_AUDIO_BYTES if announced_size is None else announced_size
     count = 0
-    while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
-        count += len(piece)
-    if announced is None and count == limit:
+    while count < limit and (chunk := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
+        count += len(chunk)
+    if announced_size is None and count == limit:
         source.fail(
             f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: check that the input is not an endless device "
             "or pipe"
         )
-    if announced is not None and count < announced:
-        logger.warning(TRUNCATED, source.name, announced, count)
+    if announced_size is not None and count < announced_size:
+        logger.warning(TRUNCATED, source.name, announced_size, count)
     return count
 
 
@@ -252,7 +254,10 @@ def _refuse_long(source: Source, max_duration: float) -> NoReturn:
 
 
 def _count_frames(source: Source, size: int, block: int) -> int:
-    """Return the number of samples per channel in ``size`` bytes. ``block`` bytes hold one sample of all channels."""
+    """Return the number of samples per channel in ``size`` bytes, or raise FormatError if it is 0.
+
+    ``block`` is the number of bytes of one sample of all channels.
+    """
     frames = size // block
     if frames == 0:
         source.fail("a wave file has no samples: remove the recording")
@@ -262,7 +267,8 @@ def _count_frames(source: Source, size: int, block: int) -> int:
 def _detect_format_of_file(source: Source) -> str:
     """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
-    Audio in these other formats must fill a file or the output of a command, because its end is not marked.
+    Raise FormatError if the file has the format of another program, or if the audio is within an archive. Only wave
+    files can be in an archive, because the end of other audio is not marked.
     """
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""
@@ -306,7 +312,7 @@ def _skip_padding(source: Source, size: int) -> None:
 
 
 def _make_info(size: tuple[float, int, int]) -> WaveInfo:
-    """Return the info of audio from the sampling rate in Hz, the number of channels and the samples per channel."""
+    """Create a :class:`WaveInfo` from the sampling rate in Hz, the number of channels and the samples per channel."""
     rate, channels, count = size
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
@@ -339,16 +345,16 @@ class WaveScan:
         """
         data = window.view_bytes()
         limit = MAX_ENTRIES if bounds is None else len(bounds)
-        scanned_keys, used = np.empty(len(data) if bounds is None else 0, np.uint8), np.zeros(1, np.int64)
+        scanned_keys, key_bytes = np.empty(len(data) if bounds is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
         rates = np.empty(limit, np.uint32)
         count = NATIVE.function("ark_scan_waves")(
             data, len(data), bounds, limit, bounds is not None and self._only_headers,
-            scanned_keys, used, ends, starts, lengths, rates,
+            scanned_keys, key_bytes, ends, starts, lengths, rates,
         )  # fmt: skip
         if count == 0:
             return None
-        all_keys = scanned_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])
+        all_keys = scanned_keys[: key_bytes[0]].tobytes() if keys is None else join_keys(keys[:count])
         starts, lengths, rates, size = starts[:count], lengths[:count], rates[:count], int(ends[count - 1])
         if self._only_headers:
             empty = np.empty(0, np.int16)
@@ -358,8 +364,8 @@ class WaveScan:
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
             view = data.data
-            parts = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-            samples, starts = np.frombuffer(bytearray().join(parts), "<i2"), np.cumsum(lengths) - lengths
+            buffers = [view[a : a + 2 * n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+            samples, starts = np.frombuffer(bytearray().join(buffers), "<i2"), np.cumsum(lengths) - lengths
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 
@@ -387,7 +393,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         super().__init__(any_encoding)
         self.counts_samples = counts_samples
 
-    def scan(self) -> Scan | None:
+    def create_scan(self) -> Scan | None:
         return WaveScan(only_headers=True) if NATIVE.in_use and not self.counts_samples else None
 
     def read_single(self, source: Source) -> WaveInfo:
@@ -407,8 +413,9 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
             return header
         # In an archive, the next key follows the samples. The header of a truncated file is still valid.
         try:
-            source.skip(header.info.data_bytes or 0)
-            _skip_padding(source, header.info.data_bytes or 0)
+            data_bytes = header.info.data_bytes or 0  # None if the header does not contain the number of bytes.
+            source.skip(data_bytes)
+            _skip_padding(source, data_bytes)
         except TruncatedError:
             source.read_rest()  # Otherwise, the remaining samples would be read as a key.
         return header.info
@@ -475,12 +482,12 @@ class WaveCodec(_AudioCodec[Wave]):
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
-    def scan(self) -> Scan | None:
+    def create_scan(self) -> Scan | None:
         return WaveScan(only_headers=False) if NATIVE.in_use and self.max_duration == math.inf else None
 
-    def part(self, source: Source, selection: Range | None) -> Any:
+    def read_part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:
-            return super().part(source, selection)
+            return super().read_part(source, selection)
         header = _read_header_or_info(source, self.any_encoding, self.max_duration)
         if isinstance(header, WaveInfo):
             return header
@@ -505,6 +512,7 @@ class WaveCodec(_AudioCodec[Wave]):
         data = pcm16(samples)
         channels = data.shape[0]
         rate = int(frequency)
+        # The size of the RIFF chunk counts 36 bytes of the header, and has 32 bits like the number of bytes per second.
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
                 f"samples of shape {data.shape} at {frequency} Hz do not fit into a wave file: write "
@@ -541,8 +549,8 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        text = f"expected samples as numbers of shape (channels, samples >= 1), not {array.shape} of {array.dtype}"
-        raise FormatError(text)
+        problem = f"not {array.shape} of {array.dtype}"
+        raise FormatError(f"expected samples as numbers of shape (channels, samples >= 1), {problem}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()

@@ -88,7 +88,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
         source.fail("is a single object, not an archive: read it with io_ark.load, or omit 'ark:' before the name")
-    scan = codec.scan()
+    scan = codec.create_scan()
     # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
@@ -104,7 +104,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
                     yield scanned.block
                 else:
                     yield from _iterate_block(scanned, source, codec)
-                del scanned
+                del scanned  # Otherwise, this block would stay in memory while the next one is read.
                 continue
         key = read_key(source)
         if key is None:
@@ -142,6 +142,7 @@ def _iterate_block(scanned: Scanned, source: Source, codec: Codec[Any]) -> Gener
     finally:
         if count < len(scanned.block):
             source.move_back(scanned.size)
+            # Reading the yielded entries again moves the source to the next entry.
             for _ in range(count):
                 read_key(source)
                 codec.read(source)
@@ -222,7 +223,7 @@ class BlockLoader:
         return None
 
     def _open_source_at(self, path: bytes, offset: int) -> FileSource | None:
-        """Return a source at an offset of a regular file, or None if the file is not regular or is a memory map."""
+        """Return a source at an offset of a file, or None if the file is not regular or is mapped into memory."""
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
@@ -278,9 +279,10 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of lines, up to the first line that does not name a greater offset of the same file.
+    """Return the keys and offsets of successive lines that name increasing offsets of one file.
 
-    Both lists are empty if a key is empty or has white space.
+    The first line that names another file, or an offset that is not greater, ends both lists and is not included. Both
+    lists are empty if a key is empty or has white space.
 
     Args:
         lines: lines of a script file.

@@ -25,7 +25,7 @@ def check_key(key: str) -> None:
 
 
 def encode_valid_key(key: str) -> bytes:
-    """Check a key with :func:`check_key` and encode it to bytes."""
+    """Encode a key to bytes. Raise :class:`KeyFormatError` if it is not a valid key (see :func:`check_key`)."""
     if type(key) is not str or not _is_key(key):
         check_key(key)
     return key.encode("utf-8", "surrogateescape")
@@ -44,15 +44,15 @@ def encode_key(key: str) -> bytes:
 def read_key(source: Source) -> str | None:
     """Read the next key of an archive and the space or tab after the key. Return None at the end of the archive.
 
-    A newline after the key is not read, because it belongs to the object, an empty object in text.
+    A newline after the key is not read, because it is the text form of an empty object.
 
     Raises:
         FormatError: the key is followed by white space that is not a space, tab or newline, or exceeds 16 MiB.
         TruncatedError: the archive ends after the key.
     """
-    simple = source.match(_SIMPLE_KEY)
-    if simple:
-        return decode_key(simple[1])
+    match = source.match(_SIMPLE_KEY)
+    if match:
+        return decode_key(match[1])
     key = source.read_token()
     if not key:
         return None
@@ -61,14 +61,14 @@ def read_key(source: Source) -> str | None:
         source.skip(1)
     elif end_byte != b"\n":
         offset = source.tell()
-        shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
+        start = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not end_byte:
             raise TruncatedError(
-                f"ends after the key {shown}, before the object: create the archive again",
+                f"ends after the key {start}, before the object: create the archive again",
                 file=source.name,
                 offset=offset,
             )
         source.fail(
-            f"expected a space after the key {shown}, found {decode_key(end_byte)!r}: check that the file is an archive"
+            f"expected a space after the key {start}, found {decode_key(end_byte)!r}: check that the file is an archive"
         )
     return decode_key(key)

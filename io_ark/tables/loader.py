@@ -38,7 +38,7 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
 
 
 def read_rxfilename(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object at an rxfilename, which may have a range, with ``codec``."""
+    """Read the object at an rxfilename, which may have a range, with ``codec``. Raise ArkError if this fails."""
     name, selection = split_range(rxfilename)
     return read_target(codec, parse_rxfilename(name), selection, access)
 
@@ -61,7 +61,7 @@ def read_target(
     """
     with open_input(target, access, files) as opened:  # A failed command only warns if the object is complete.
         try:
-            return codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
+            return codec.read_single(opened.source) if selection is None else codec.read_part(opened.source, selection)
         except ArkError as error:
             status = opened.close()
             if status in (0, *STOPPED_READING):
@@ -137,7 +137,7 @@ class Loader:
         return self.load_value(None, rxfilename)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object that a line of a script file, with a key and an rxfilename, names. Errors name the key."""
+        """Load the object at the rxfilename of a line of a script file. Errors name the key of the line."""
         try:
             path, _, offset = rxfilename.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
@@ -157,22 +157,24 @@ class Loader:
             raise name_key(error, key) from error.__cause__
 
     def _load_whole_object(self, name: str, target: Rxfilename) -> Any:
-        """Load a whole object, unless it is the one loaded last: successive lines often name ranges of one command."""
+        """Load a whole object, or return the previous object if ``name`` is the same.
+
+        Successive lines often name ranges of the output of one command.
+        """
         last = self._last
         if last is None or last[0] != name:
             last = self._last = (name, read_target(self._codec, target, None, self._access, self._files))
         return last[1]
 
     def _read_at_offset(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a file, from an idle source if this source is of the same file.
+        """Read the object at an offset of a file. Reuse an idle source of this file if there is one.
 
-        Raises:
-            OpenError: the file cannot be opened, or is not regular.
+        Raise OpenError if the file cannot be opened or is not regular.
         """
-        idle = self._files.idle_sources
+        idle_sources = self._files.idle_sources
         source: Source | None
         try:
-            source = idle.pop()
+            source = idle_sources.pop()
         except IndexError:
             source = None
         if source is None or source.name != path or not source.reach(offset):
@@ -187,7 +189,7 @@ class Loader:
             source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
-            idle.append(source)
+            idle_sources.append(source)
         return value
 
     def __getstate__(self) -> dict[str, Any]:

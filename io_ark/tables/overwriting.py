@@ -30,10 +30,11 @@ Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse wspecifiers and wxfilenames that would replace an rspecifier or rxfilename, and tables that share a file.
+    """Refuse output tables that replace an input or share a file, and output files that replace an input's archive.
 
-    As in Kaldi, an output that is a single file may replace an input, because all inputs are read before the file is
-    written. The file must not be an archive from which an object is read, because the other objects would be lost.
+    ``outputs`` holds wspecifiers and wxfilenames, and ``inputs`` rspecifiers and rxfilenames. As in Kaldi, an output
+    that is a single file may replace an input, because all inputs are read before the file is written. The file must
+    not be an archive from which an object is read, because the other objects would be lost.
 
     Raises:
         SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an
@@ -68,16 +69,18 @@ def refuse_replacing(
         every_line: True to compare the files of all lines of script files by device and inode. By default, files of
             lines after the first ``MAX_COMPARED_LINES`` lines are compared only if they have the name of an output.
     """
-    written = {identity: path for path in files if (identity := _identify_file(path))}
-    if not written:
+    paths_by_identity = {identity: path for path in files if (identity := _identify_file(path))}
+    if not paths_by_identity:
         return
     names = {
-        os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
+        os.fsencode(os.path.basename(name))
+        for path in paths_by_identity.values()
+        for name in (path, os.path.realpath(path))
     }
     for source in inputs:
         for identity in _identify_inputs(source, None if every_line else names, only_offsets):
-            if identity in written:
-                raise make_overwriting_error(written[identity])
+            if identity in paths_by_identity:
+                raise make_overwriting_error(paths_by_identity[identity])
 
 
 def make_overwriting_error(path: str) -> SpecifierError:

@@ -71,8 +71,8 @@ class ReadAhead(Iterator[Item]):
             return
         self._stop()
         # A thread that waits for a pipe may take longer. It is a daemon, so it ends with the process.
-        interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
-        self._thread.join(JOIN_SECONDS_INTERRUPTED if interrupted else JOIN_SECONDS)
+        is_interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+        self._thread.join(JOIN_SECONDS_INTERRUPTED if is_interrupted else JOIN_SECONDS)
         self._items = SimpleQueue()
 
 

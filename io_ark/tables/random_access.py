@@ -97,7 +97,7 @@ class RandomAccessReader(Generic[Value]):
         """Return the value of a key, or ``default`` if the table does not have it."""
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
-    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Value] | None:
         """Look up many keys at once, which is faster than single lookups.
 
         Returns:
@@ -106,11 +106,11 @@ class RandomAccessReader(Generic[Value]):
         Raises:
             ArkError: an object cannot be read.
         """
-        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
-        return None if names is None else self._lookup.get_many(names)
+        table_keys: Sequence[str] | None = keys if self._speakers is None else self._speakers.get_many(keys)
+        return None if table_keys is None else self._lookup.get_many(table_keys)
 
     def _find_speaker(self, key: str) -> str:
-        """Return the speaker of an utterance ``key``, whose value is looked up."""
+        """Return the speaker of the utterance ``key``. The table is read with the speaker as the key."""
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError(
@@ -184,6 +184,7 @@ class Lookup:
         )
 
     def check_open(self) -> None:
+        """Raise :class:`ClosedError` if the reader is closed."""
         if self.closed:
             raise ClosedError("the reader is closed: open a new reader", file=self.table.rxfilename)
 
@@ -252,7 +253,7 @@ class _ArchiveScan(Lookup):
     def read_next_entries(self) -> Iterator[tuple[str, Any]]:
         """Yield the entries that no earlier call has yielded. With the option ``s``, check their order."""
         self.check_open()
-        self.reads.check()
+        self.reads.raise_failure()
         if self._input is None:
             return
         try:
@@ -286,7 +287,7 @@ class _ArchiveScan(Lookup):
         raise OrderError(message, file=self.table.rxfilename, key=key)
 
     def _close_input(self) -> None:
-        """Close the archive if it is open. There are no more entries."""
+        """Close the archive if it is open, so that no more entries are read."""
         opened, self._input = self._input, None
         self._entries.close()
         if opened is not None:
@@ -309,7 +310,7 @@ class ArchiveLookup(_ArchiveScan):
         self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
-        """Return True if the archive has the key and its value has not been released. Read up to the key if needed."""
+        """Read entries until ``key``, and return True if it is found and its value has not been released."""
         self.check_open()
         if key in self._values:
             return True
@@ -326,10 +327,10 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_up_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read and store entries up to ``key``, or to a greater key with the option ``s``. Return True if found."""
+        """Read and store entries until ``key``, or a greater key with the option ``s``. Return True if it is found."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
-            self.reads.check()
+            self.reads.raise_failure()
             return False
         try:
             for entry_key, value in entries:
@@ -385,9 +386,12 @@ class SortedArchiveLookup(_ArchiveScan):
         self._last_key = b""
 
     def has(self, key: str) -> bool:
-        """Read up to the key, and return True if the archive has it. Raise OrderError if an earlier key was greater."""
+        """Return True if the archive has the key. Entries with smaller keys are skipped, and cannot be read later.
+
+        Raise OrderError if an earlier lookup was for a greater key.
+        """
         self.check_open()
-        self.reads.check()
+        self.reads.raise_failure()
         check_key(key)
         goal = encode_key(key)
         if goal < self._last_key:

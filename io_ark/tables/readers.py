@@ -64,35 +64,35 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let every later read raise ``error``, or an OpenError if another exception interrupted the read."""
+        """Let every later read raise ``error`` again, or an OpenError if ``error`` is not an ArkError."""
         if self._error is None:
-            interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
+            open_error = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
-            self._error = copy(error) if isinstance(error, ArkError) else interrupted
+            self._error = copy(error) if isinstance(error, ArkError) else open_error
 
-    def check(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the error of an earlier read that failed, if there is one."""
         if self._error is not None:
             raise copy(self._error)
 
-    def guard(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
+    def guard_entries(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
         """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
         self._is_over = False
-        guarded = _ClosableChain(entries, self)
-        guarded.close = entries.close
-        return guarded
+        iterator = _ClosableChain(entries, self)
+        iterator.close = entries.close
+        return iterator
 
     def __next__(self) -> Any:
         if self._error is None:
             if self._is_over:
                 raise StopIteration
             self.record_failure(None)  # The read was interrupted before `__enter__` of this context.
-        self.check()
+        self.raise_failure()
 
     def __enter__(self) -> None:
         self._is_over = False
         if self._error is not None:
-            self.check()
+            self.raise_failure()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is None or kind is GeneratorExit:
@@ -105,14 +105,14 @@ def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[P
     """Decorate a generator of entries, so that after an exception it raises an error again instead of ending."""
 
     @wraps(function)
-    def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
+    def iterate_guarded(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
         def iterate_entries() -> Generator[Entry, None, None]:
             with reads:
-                yield from function(*arguments, **named)
+                yield from function(*arguments, **keywords)
 
-        return reads.guard(iterate_entries())
+        return reads.guard_entries(iterate_entries())
 
     return iterate_guarded
 
@@ -178,9 +178,9 @@ class SequentialReader(Generic[Value]):
             from io_ark.tables.prefetch import ReadAhead
 
             self._state.form = "entries"
-            ahead = ReadAhead(entries)
-            self._entries = ahead
-            self._stop = ahead.close
+            thread_entries = ReadAhead(entries)
+            self._entries = thread_entries
+            self._stop = thread_entries.close
         self._first = next(self._entries, None)
 
     @property
@@ -189,10 +189,10 @@ class SequentialReader(Generic[Value]):
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        return self._reads.guard(self._iterate_pairs())
+        return self._reads.guard_entries(self._iterate_pairs())
 
     def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
-        """Yield pairs of a key and a value."""
+        """Yield pairs of a key and a value for the remaining entries."""
         with self._reads:
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
@@ -206,10 +206,10 @@ class SequentialReader(Generic[Value]):
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
-        return self._reads.guard(self._iterate_blocks())
+        return self._reads.guard_entries(self._iterate_blocks())
 
     def _iterate_blocks(self) -> Generator[Block, None, None]:
-        """Yield blocks. An entry that was read alone becomes a block with one entry."""
+        """Yield the remaining entries in blocks. An entry that was read alone becomes a block with one entry."""
         with self._reads:
             for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
@@ -223,10 +223,10 @@ class SequentialReader(Generic[Value]):
         For a script file, the function reads the object. With the option ``p``, the objects are read before the pairs
         are yielded, because unreadable objects are skipped.
         """
-        return self._reads.guard(self._iterate_loaders())
+        return self._reads.guard_entries(self._iterate_loaders())
 
     def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
-        """Yield pairs of a key and a function that returns the value."""
+        """Yield pairs of a key and a function that returns the value, for the remaining entries."""
         with self._reads:
             for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
@@ -236,7 +236,7 @@ class SequentialReader(Generic[Value]):
                     yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
     def _iterate_items(self, form: _Form) -> Iterator[Any]:
-        """Return an iterator over the entries not yet yielded, in the form that the caller needs, if possible."""
+        """Return an iterator over the remaining entries. Entries that are not read yet will have the form ``form``."""
         if self._closed:
             raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.form = form
@@ -280,7 +280,7 @@ class _State:
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield entries or blocks. With the option ``p``, a failed command or an error after the first entry only warns."""
+    """Yield entries or blocks. With the option ``p``, a failed command or a later unreadable entry causes a warning."""
     with open_input(table.rxfilename, access=access) as opened:
         has_begun = False
         try:
@@ -288,7 +288,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
                 for first in entries:
                     has_begun = True
                     yield first
-                    del first
+                    del first  # Otherwise, the first entry would stay in memory during the whole loop.
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
@@ -299,14 +299,14 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    """Yield the entries of a script file: as blocks, as keys with values, or, in the form "keys", without values."""
+    """Yield the entries of a script file as blocks, as keys and values, or as keys with functions that load values."""
     with open_input(table.rxfilename, access=access) as opened:
         source = opened.source
         refuse_foreign_file(source, "scp")
         files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access)
         splitter = LineSplitter(source.name)
         read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
-        scan = codec.scan()
+        scan = codec.create_scan()
         blocks = BlockLoader(scan, files) if scan is not None and scan.can_scan_at else None
         for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
@@ -322,7 +322,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
                     at += 1
                 else:
                     at += len(block)
-                    splitter.skip(len(block))
+                    splitter.count_lines(len(block))
                     yield from (block,) if form == "blocks" else block.entries()
         splitter.finish()
         try:
@@ -338,7 +338,8 @@ def _read_line(
 ) -> Item | _Later | None:
     """Return the entry that a line of a script file names, or None if the entry is skipped.
 
-    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``.
+    ``line`` is a key and an rxfilename, or the error of an invalid line. ``permissive`` is the option ``p``. Without
+    this option, a value in the form "keys" is not loaded yet.
     """
     try:
         if isinstance(line, FormatError):

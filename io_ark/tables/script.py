@@ -64,13 +64,13 @@ class LineSplitter:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._number = 0
+        self._number = 0  # Number of lines split so far.
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the errors of preceding blank lines, and then the key and value of the next line, or an error.
+        """Return the errors of the blank lines before ``line``, and then the key and value of ``line``, or its error.
 
-        A blank line after the first line returns nothing, because it may be at the end of the file.
+        For a blank line after the first line, return nothing, because the line may be at the end of the file.
         """
         self._number += 1
         result: tuple[str, str] | FormatError
@@ -87,7 +87,7 @@ class LineSplitter:
         self.blank.clear()
         return (*errors, result)
 
-    def skip(self, count: int) -> None:
+    def count_lines(self, count: int) -> None:
         """Count lines that the caller has split, so that messages have the numbers of later lines."""
         self._number += count
 
@@ -102,7 +102,7 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def _measure_text(data: bytes | mmap.mmap) -> int:
-    """Return the length of the data in bytes, from the start to the newline before the blank lines at the end."""
+    """Return the number of bytes before the blank lines at the end, or of all data if all lines are blank."""
     end = len(data)
     while end:
         begin = max(0, end - _TAIL_BYTES)
@@ -118,10 +118,10 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
 
     ``name`` is the name of the file, and ``number`` is the number of the line, counted from 1, for the error message.
     """
-    parts = line.split(None, 1)
-    if len(parts) < 2:
+    fields = line.split(None, 1)
+    if len(fields) < 2:
         raise FormatError(_describe_bad_line(number, line), file=name)
-    return parts[0].decode("utf-8", "surrogateescape"), parts[1].rstrip().decode("utf-8", "surrogateescape")
+    return fields[0].decode("utf-8", "surrogateescape"), fields[1].rstrip().decode("utf-8", "surrogateescape")
 
 
 def _describe_bad_line(number: int, line: bytes) -> str:
@@ -155,6 +155,7 @@ class Script(Mapping[str, str]):
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
         self._next_line = 0  # Index of the line that the next lookup tries first.
+        # Path, size in bytes and modification time in ns of a mapped file. Unpickling opens this file again.
         self._stamp: tuple[str, int, int] | None = None
         if self._values is not None:
             self._count = len(self._values)
@@ -162,7 +163,7 @@ class Script(Mapping[str, str]):
         self._length = _measure_text(data)
         if self._length < len(data):
             _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
-        self._count = len(self._keys_at[0])
+        self._count = len(self._key_bounds[0])
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
@@ -211,7 +212,7 @@ class Script(Mapping[str, str]):
 
     def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
         """Iterate over the start and end (exclusive), in bytes, of each key in file order."""
-        all_starts, lengths = self._keys_at
+        all_starts, lengths = self._key_bounds
         for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
             starts = all_starts[begin : begin + _LINES_PER_STEP]
@@ -240,7 +241,7 @@ class Script(Mapping[str, str]):
         """Return a view of the keys and values in file order."""
         return _Lines(self)
 
-    def lines(self) -> Iterator[tuple[str, str]]:
+    def iterate_lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over keys and values in file order, without a lookup of each key."""
         if self._values is not None:
             yield from self._values.items()
@@ -261,6 +262,7 @@ class Script(Mapping[str, str]):
         index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
+        # Successive positions in `equal` belong to one group of equal hashes, whose keys are collected in `seen`.
         seen: set[str] = set()
         previous = -2
         for at in equal.tolist():
@@ -292,7 +294,7 @@ class Script(Mapping[str, str]):
     def _locate_key(self, line: int) -> tuple[int, int]:
         """Return the start and end (exclusive), in bytes, of the key of a line. Lines are counted from 0."""
         self._check_size()
-        starts, lengths = self._keys_at
+        starts, lengths = self._key_bounds
         start = int(starts[line])
         return start, start + int(lengths[line])
 
@@ -310,13 +312,18 @@ class Script(Mapping[str, str]):
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
     def _build_dictionary(self) -> dict[str, str] | None:
-        """Return a dictionary of the lines, or None if the file is long, or has a blank, invalid or duplicate line."""
+        """Return the values by key, or None for a file that needs the index of lines.
+
+        The index is needed if the file is mapped or has too many lines, or if it has a blank or invalid line, a
+        duplicate key, or a key that may be too long.
+        """
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
         text = self._data.decode("utf-8", "surrogateescape")
         if self._data.translate(None, _VISIBLE) == b" \n" * count:  # Each line is a key, a space and a word.
             words = iter(text.replace("\n", " ").split(" "))
             values = dict(zip(words, words, strict=False))
+            # A character has at most 4 bytes in UTF-8, so shorter keys cannot exceed the limit.
             if "" in values or (len(text) > _MAX_KEY_BYTES and max(map(len, values)) > _MAX_KEY_BYTES // 4):
                 return None
         else:
@@ -324,15 +331,18 @@ class Script(Mapping[str, str]):
         return values if len(values) == count and (self._empty or all(values.values())) else None
 
     @cached_property
-    def _keys_at(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Position and length of the key of each line in bytes: two arrays of shape (lines,)."""
+    def _key_bounds(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Offset in the file and length in bytes of the key of each line: two arrays of shape (lines,).
+
+        The first access scans the file, and raises FormatError for an invalid line.
+        """
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, line_count = 0, 0
         while begin < self._length:
             end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            chunk_starts, chunk_lengths = self._find_lines(begin, end, line_count)
+            chunk_starts, chunk_lengths = self._find_keys(begin, end, line_count)
             starts.append(chunk_starts)
             lengths.append(chunk_lengths)
             line_count += len(chunk_starts)
@@ -341,30 +351,32 @@ class Script(Mapping[str, str]):
             return np.empty(0, np.int64), np.empty(0, np.uint16)
         return np.concatenate(starts), np.concatenate(lengths)
 
-    def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Return the position and length, in bytes, of the key of each line in ``data[begin:end]``.
+    def _find_keys(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+        """Return the offset in the file and the length in bytes of the key of each line in ``data[begin:end]``.
 
-        Errors count lines from the start of the file, where ``lines_before`` lines precede these lines.
+        The results are two arrays of shape (lines,). The last byte of ``data[begin:end]`` must be a newline. Raise
+        FormatError for an invalid line. Its message counts lines from the start of the file, and ``lines_before`` is
+        the number of lines before ``begin``.
         """
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
-        is_white = _WHITE[chunk[low]]
-        white = low[is_white]
-        newlines = np.flatnonzero(chunk[white] == _NEWLINE)
-        starts = np.concatenate(([0], white[newlines[:-1]] + 1))
-        key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
-        indented = np.flatnonzero(key_ends == starts)
-        if len(indented):
-            _skip_blanks(chunk, starts, indented)
-            key_ends[indented] = white[np.searchsorted(white, starts[indented])]
-        if len(white) < len(low):
-            self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
+        low_offsets = np.flatnonzero(chunk <= 32)  # Faster than looking up every byte in _WHITE, as few bytes match.
+        is_white = _WHITE[chunk[low_offsets]]
+        white_offsets = low_offsets[is_white]
+        newlines = np.flatnonzero(chunk[white_offsets] == _NEWLINE)
+        starts = np.concatenate(([0], white_offsets[newlines[:-1]] + 1))
+        key_ends = white_offsets[np.concatenate(([0], newlines[:-1] + 1))]
+        indented_lines = np.flatnonzero(key_ends == starts)
+        if len(indented_lines):
+            _skip_blanks(chunk, starts, indented_lines)
+            key_ends[indented_lines] = white_offsets[np.searchsorted(white_offsets, starts[indented_lines])]
+        if len(white_offsets) < len(low_offsets):
+            self._check_control_characters(low_offsets[~is_white], starts, key_ends, lines_before)
         value_starts = key_ends.copy()
         _skip_blanks(chunk, value_starts, np.arange(len(value_starts)))
-        valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
-        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
-        if len(bad):
-            line = int(bad[0])
+        is_valueless = (chunk[value_starts] == _NEWLINE) & (not self._empty)
+        invalid_lines = np.flatnonzero(is_valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
+        if len(invalid_lines):
+            line = int(invalid_lines[0])
             if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
                 raise FormatError(
                     f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: shorten it "
@@ -375,10 +387,15 @@ class Script(Mapping[str, str]):
             raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
-    def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise :class:`FormatError` if one of the control characters at the offsets ``at`` is in a key."""
-        lines = np.searchsorted(starts, at, "right") - 1
-        in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
+    def _check_control_characters(
+        self, offsets: Indices, starts: Indices, key_ends: Indices, lines_before: int
+    ) -> None:
+        """Raise :class:`FormatError` if one of the control characters at the offsets ``offsets`` is in a key.
+
+        ``starts`` and ``key_ends`` hold the bounds of the key of each line. All offsets are in the same chunk.
+        """
+        lines = np.searchsorted(starts, offsets, "right") - 1
+        in_keys = lines[(lines >= 0) & (offsets < key_ends[lines])]
         if len(in_keys):
             line = lines_before + int(in_keys[0]) + 1
             raise FormatError(f"line {line}: the key has a control character, which tables cannot store: remove it",
@@ -403,7 +420,7 @@ class Script(Mapping[str, str]):
         """
         try:
             encoded_key = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # Such a key cannot be in a file.
+        except (AttributeError, UnicodeEncodeError):  # Not a string, or a string that no bytes decode to.
             return None
         line = self._find_line(encoded_key)
         if line is None:
@@ -413,13 +430,13 @@ class Script(Mapping[str, str]):
 
     def _find_line(self, key: bytes) -> int | None:
         """Return the index (from 0) of the line of a key, or None if the file does not have the key."""
-        guess = self._next_line
-        if guess < len(self) and self._has_key(guess, key):
-            return guess
+        expected_line = self._next_line
+        if expected_line < len(self) and self._has_key(expected_line, key):
+            return expected_line
         index = self._get_index()
-        high = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
-        at = int(index.searchsorted(high << 32))
-        while at < len(index) and int(index[at]) >> 32 == high:
+        upper_bits = hash(key) >> 32  # Keys with the same upper 32 bits of the hash follow each other in the index.
+        at = int(index.searchsorted(upper_bits << 32))
+        while at < len(index) and int(index[at]) >> 32 == upper_bits:
             line = int(index[at]) & 0xFFFFFFFF
             if self._has_key(line, key):
                 return line
@@ -431,18 +448,18 @@ class Script(Mapping[str, str]):
         return self._data[start:end] == key
 
 
-def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move the offsets ``at[which]`` of ``chunk`` in place to the next byte that is not a blank.
+def _skip_blanks(chunk: npt.NDArray[np.uint8], offsets: Indices, lines: Indices) -> None:
+    """Move the offsets ``offsets[lines]`` of ``chunk`` in place to the next byte that is not a blank.
 
     A blank is white space except a newline. The last byte of ``chunk`` is a newline.
     """
-    which = which[_BLANK[chunk[at[which]]]]
-    at[which] += 1
-    which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # Three or more blanks in a row are rare, so this may be slower.
+    lines = lines[_BLANK[chunk[offsets[lines]]]]
+    offsets[lines] += 1
+    lines = lines[_BLANK[chunk[offsets[lines]]]]
+    if len(lines):  # Three or more blanks in a row are rare, so this may be slower.
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
-        at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
+        offsets[lines] = last_of_run[np.searchsorted(last_of_run, offsets[lines])] + 1
 
 
 class _Lines(ItemsView[str, str]):
@@ -451,7 +468,7 @@ class _Lines(ItemsView[str, str]):
     _mapping: Script
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return self._mapping.lines()
+        return self._mapping.iterate_lines()
 
 
 class ScriptTable(Mapping[str, Value]):
@@ -500,7 +517,7 @@ class ScriptTable(Mapping[str, Value]):
 
 
 def _reopen_script(path: str, size: int, modified_ns: int, empty: bool) -> Script:
-    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or its time has changed."""
+    """Open a pickled script file again. Raise :class:`SpecifierError` if its size or modification time differs."""
     status = os.stat(path)
     if (status.st_size, status.st_mtime_ns) != (size, modified_ns):
         raise SpecifierError("has changed since it was opened: open the file again", file=path)

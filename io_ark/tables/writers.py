@@ -69,7 +69,7 @@ class ArchiveTarget:
                 raise
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write an entry. The first chunk is the key and a space, the other chunks are the object."""
+        """Write an entry. The first chunk is the key and a space, and the other chunks are the object."""
         entry = self.entry
         if entry.broken:
             entry.raise_error()
@@ -87,14 +87,14 @@ class ArchiveTarget:
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block and return True. Return False if a key of an ArrayBlock is invalid."""
         if isinstance(block, PackedBlock):
-            parts, objects = [block.data.data], block.objects
+            buffers, objects = [block.data.data], block.objects
         elif _UNSAFE_IN_KEYS.search(block.keys):
             return False
         else:
-            parts, objects = _encode_arrays(block)
+            buffers, objects = _encode_arrays(block)
         offsets = objects + self.archive.tell()
         with self.entry:
-            self.archive.write_all(parts)
+            self.archive.write_all(buffers)
             if self.script is not None:
                 self.script.write_all((format_script_lines(block.keys, offsets, self._location[:-1]).data,))
             if self._table.flush:
@@ -122,9 +122,9 @@ class ArchiveTarget:
 
 
 def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """Return the entries of a block as buffers to write, and the offset of each object in these bytes.
+    """Return the entries of a block as buffers to write, and the offset of each object in the joined buffers.
 
-    Small arrays are copied to one buffer. Otherwise, the buffers of arrays are views.
+    Small arrays are copied to one buffer. Larger arrays are not copied: their buffers are views.
     """
     if block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block.shapes):
         packed, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
@@ -133,12 +133,12 @@ def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]
     sizes = block.count_elements() * block.values.itemsize
     value_ends = np.cumsum(sizes)
     headers, values = packed.data, block.values.view(np.uint8).data
-    parts: list[Any] = []
+    buffers: list[Any] = []
     begin = value_begin = 0
     for end, value_end in zip(ends.tolist(), value_ends.tolist(), strict=True):
-        parts += headers[begin:end], values[value_begin:value_end]
+        buffers += headers[begin:end], values[value_begin:value_end]
         begin, value_begin = end, value_end
-    return parts, objects + value_ends - sizes  # `objects` has the offsets without the arrays of earlier entries.
+    return buffers, objects + value_ends - sizes  # `objects` has the offsets without the arrays of earlier entries.
 
 
 class ScriptTarget:
@@ -217,9 +217,9 @@ class Writer(ClosedOnExit, Generic[Value]):
     ) -> None:
         self._encoder = resolve_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
-        target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
-        self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
-        self._pack = self._encoder.pack(self._table.binary)  # This refuses kinds that a table cannot hold.
+        target_class = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
+        self._target: ScriptTarget | ArchiveTarget = target_class(self._table, Access(pipes, network))
+        self._pack = self._encoder.create_pack(self._table.binary)  # This refuses kinds that a table cannot hold.
         self._closed = False
         self._process = process.current
         # The lock is reentrant, so that a signal handler may close the writer.
@@ -245,7 +245,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             raise name_key(error, key) from error.__cause__
 
     def takes_packed(self, keys: bytes) -> bool:
-        """Return True if :meth:`write_block` accepts a PackedBlock with these keys and objects of this kind."""
+        """Return True if :meth:`write_block` accepts a PackedBlock with the keys ``keys`` and objects of this kind."""
         return self._table.binary and self._takes_entries(keys)
 
     def _takes_entries(self, keys: bytes) -> bool:
@@ -285,7 +285,7 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     __setitem__ = write
 
-    def outputs(self) -> tuple[Output, Output | None]:
+    def get_outputs(self) -> tuple[Output, Output | None]:
         """Flush the table, and return its outputs, to which other code can write entries.
 
         Returns:

@@ -167,10 +167,10 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             self._ignore_pipe_error(error)
             return super().__contains__(key)
 
-    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Value] | None:
         """Return the values of the keys, or None if a key is missing or must be looked up alone, or if a pipe fails."""
         try:
-            return super().values_of(keys)
+            return super().get_many(keys)
         except PipeError as error:
             self._ignore_pipe_error(error)
             return None
@@ -237,7 +237,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """Store the values under keys. If a value cannot be read, store its key with the error, and raise the error."""
         self._found, self._failed = {}, None
         try:
-            values = self.values_of(keys)
+            values = self.get_many(keys)
         except ArkError:  # Looking up single keys below raises the error for its key.
             values = None
         if values is not None:
@@ -257,7 +257,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         This is the case for archives whose entries stay in memory. It is not the case for standard input and named
         pipes, from which the next entry may arrive much later.
         """
-        if self.values_of([]) is None:
+        if self.get_many([]) is None:
             return False
         name = parse_rspecifier(rspecifier).rxfilename
         return name.endswith("|") or os.path.isfile(name)

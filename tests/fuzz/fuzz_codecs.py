@@ -53,7 +53,7 @@ def test_one_input(data: bytes) -> None:
         if way not in PARTS:
             read_all(StreamSource(io.BytesIO(body)) if way else BytesSource(body), kind)
         elif (kind, way) != ("general-matrix", 3):  # whose rows are made full, however wide a sparse one says it is
-            (AnyCodec() if kind is None else codec(kind)).part(BytesSource(body), PARTS[way])
+            (AnyCodec() if kind is None else codec(kind)).read_part(BytesSource(body), PARTS[way])
     except ArkError as error:
         if not str(error):
             raise AssertionError("an error that says nothing") from error

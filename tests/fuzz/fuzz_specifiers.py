@@ -31,7 +31,7 @@ def look_up_all(data: bytes) -> None:
     """Find each key of a script file, in its own line and in the index."""
     script = Script(data)
     script.check_unique()
-    for key, rest in script.lines():
+    for key, rest in script.iterate_lines():
         if script[key] != rest:
             raise AssertionError(f"{key!r} is looked up as {script[key]!r}, and its line says {rest!r}")
 

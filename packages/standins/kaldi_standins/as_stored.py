@@ -23,8 +23,8 @@ class AsStored(Codec[Any]):
     def read(self, source: Source) -> Any:
         return self._choose_codec(source).read(source)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
-        return self._choose_codec(source).part(source, selection)
+    def read_part(self, source: Source, selection: Range | None) -> Any:
+        return self._choose_codec(source).read_part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         if self._is_matrix and binary and value.ndim == 2 and not value.size:

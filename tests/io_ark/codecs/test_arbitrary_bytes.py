@@ -71,7 +71,7 @@ def read_parts(data: bytes, kind: str | None) -> None:
     # Rows of a general matrix are made full, however wide a sparse one says that it is.
     for part in OF_MATRICES if kind == "general-matrix" else (*OF_MATRICES, OF_VECTORS):
         try:
-            reader.part(BytesSource(data), part)
+            reader.read_part(BytesSource(data), part)
         except ArkError as error:
             assert str(error)
 
@@ -105,7 +105,7 @@ def test_info_of_damaged_objects(data: st.DataObject) -> None:
     damaged = data.draw(mutations(valid))
     source, other = BytesSource(damaged), BytesSource(damaged)
     try:
-        info = codec(kind).part(source, None)
+        info = codec(kind).read_part(source, None)
     except ArkError as error:
         with pytest.raises(type(error)) as raised:
             codec(kind).read(other)

@@ -62,7 +62,7 @@ def outcome(read: Callable[[Source], Any], source: Source) -> Any:
 
 def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
     for one, other in zip(sources(data, folder), sources(data, folder), strict=True):
-        assert outcome(lambda source: decoder.part(source, None), one) == outcome(decoder.read, other)
+        assert outcome(lambda source: decoder.read_part(source, None), one) == outcome(decoder.read, other)
 
 
 @pytest.mark.costly
@@ -112,8 +112,8 @@ def test_only_the_header_is_looked_at() -> None:
 
     for kind in ("matrix", "vector", "packed-matrix"):
         value = np.zeros((3, 3)) if kind != "vector" else np.zeros(3)
-        codec(kind).part(Blank(to_bytes(kind, value)), None)
-    codec("matrix").part(Blank(to_bytes("compressed-matrix", np.zeros((9, 3)))), None)
+        codec(kind).read_part(Blank(to_bytes(kind, value)), None)
+    codec("matrix").read_part(Blank(to_bytes("compressed-matrix", np.zeros((9, 3)))), None)
 
 
 @pytest.mark.parametrize("text", ["1:3", "0:8,1:2", ":,2:2", "7:10", "2:2,0:0"])

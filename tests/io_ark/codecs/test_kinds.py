@@ -221,7 +221,7 @@ def test_scaling_without_decompressing() -> None:
     matrix = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
     for method in 2, 3, 5:
         packed = compress(matrix, method)
-        scaled = packed.scaled(-2.0)
+        scaled = packed.multiply(-2.0)
         assert np.array_equal(scaled.codes, packed.codes)
         assert np.allclose(np.asarray(scaled), -2 * np.asarray(packed), rtol=1e-6, atol=1e-6)
 
@@ -243,10 +243,10 @@ def test_ranges_of_sparse_objects_are_those_of_all_elements(rows: int, columns: 
     of_rows, of_columns = slice(top, bottom + 1), slice(left, right + 1)
     part = parse_range(f"{top}:{bottom},{left}:{right}")
     source = BytesSource(to_bytes("sparse-matrix", dense), name="s")
-    cut = codec("sparse-matrix").part(source, part)
+    cut = codec("sparse-matrix").read_part(source, part)
     assert isinstance(cut, SparseMatrix) and same(cut.to_array(), dense[of_rows, of_columns])
     # Kaldi's GeneralMatrix is made full before a range of it is taken (src/util/kaldi-holder.cc).
-    full = codec("general-matrix").part(BytesSource(to_bytes("sparse-matrix", dense)), part)
+    full = codec("general-matrix").read_part(BytesSource(to_bytes("sparse-matrix", dense)), part)
     assert isinstance(full, np.ndarray) and same(full, dense[of_rows, of_columns])
     vector = extract_range(SparseVector.from_array(dense[top]), parse_range(f"{left}:{right}"))
     assert isinstance(vector, SparseVector) and same(vector.to_array(), dense[top, of_columns])

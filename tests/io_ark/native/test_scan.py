@@ -68,7 +68,7 @@ def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
         entries, error = in_blocks(source, kind)
         assert not error
         assert frozen(entries) == frozen(expected)
-    scan = codec(kind).scan()
+    scan = codec(kind).create_scan()
     assert scan is not None
     # What Kaldi writes is read in C; of integers of 8 bits in text, that is left to Python.
     found = scan.scan_entries(Window(data, 0, len(data), len(data)))
@@ -148,7 +148,7 @@ def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
     data = b"a 1\nb\n2\nc 3\n"
     expected = one_by_one(data, kind)
     assert frozen(in_blocks(StreamSource(io.BytesIO(data)), kind)) == frozen(expected)
-    scan = codec(kind).scan()
+    scan = codec(kind).create_scan()
     assert scan is not None
     found = scan.scan_entries(Window(data, 0, len(data), len(data)))
     assert found is not None and found.block.names() == ["a"]
@@ -157,7 +157,7 @@ def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
 def test_shape_whose_size_overflows_64_bits_is_left_to_the_codec() -> None:
     # The product is 2**61 + 4, so in 64 bits the matrix would have 32 bytes.
     data = b"a \0BDM " + struct.pack("<bibi", 4, 1824726041, 4, 1263665316) + bytes(32)
-    scan = InfoCodec("matrix").scan()
+    scan = InfoCodec("matrix").create_scan()
     assert scan is not None and scan.scan_entries(Window(data, 0, len(data), len(data))) is None
 
 
@@ -165,7 +165,7 @@ def test_shape_whose_size_overflows_64_bits_is_left_to_the_codec() -> None:
 def test_places_that_many_entries_share_give_each_its_value(kind: str) -> None:
     # Together the values need more room than the window has, so the rest is left to the next call.
     data = {"bool": b"T\n", "token": b"a\n"}.get(kind, b"1\n")
-    scan = codec(kind).scan()
+    scan = codec(kind).create_scan()
     assert scan is not None
     found = scan.scan_at(
         Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], np.zeros((9, 2), np.int64)

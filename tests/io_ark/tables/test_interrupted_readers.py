@@ -77,7 +77,7 @@ def looked_up_together(reader: io_ark.RandomAccessReader[Any]) -> Step:
     def step() -> str | None:
         if not left:
             return None
-        assert reader.values_of(left[0]) is not None
+        assert reader.get_many(left[0]) is not None
         return " ".join(left.pop(0))
 
     return step
@@ -215,7 +215,7 @@ def test_next_loop_after_an_interrupt_does_not_skip_the_entry() -> None:
     """The first object of a script file is read outside of the generator, which could go on with the second."""
 
     class Interrupted(MatrixCodec):
-        def scan(self) -> None:
+        def create_scan(self) -> None:
             return None
 
         def read(self, source: Source) -> Any:

@@ -84,7 +84,7 @@ def test_reading_on_after_an_entry_out_of_order_fails_again(options: str, tmp_pa
         assert reader["b"] == 1
         for keys in (["b", "c"], ["d"]):
             with pytest.raises(OrderError):
-                reader.values_of(keys)
+                reader.get_many(keys)
             with pytest.raises(OrderError):
                 assert keys[-1] in reader
         assert reader["b"] == 1

@@ -178,7 +178,7 @@ def test_mapped_file_that_is_cut_off_is_an_error(tmp_path: Path, monkeypatch: py
         lambda: mapped["utt04999"],
         lambda: mapped.get_line(4000),
         lambda: list(mapped),
-        lambda: list(mapped.lines()),
+        lambda: list(mapped.iterate_lines()),
     ):
         with pytest.raises(OpenError, match=r"feats\.scp: has changed since it was opened"):
             read()

@@ -102,7 +102,7 @@ def test_refused_value_leaves_no_partial_entry(folder: Path) -> None:
     with pytest.raises(ClosedError, match="the writer is closed"):
         writer["f"] = np.ones((2, 2), np.float32)
     with pytest.raises(ClosedError, match="the writer is closed"):
-        writer.outputs()
+        writer.get_outputs()
     writer.close()
 
 
@@ -190,7 +190,7 @@ def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: P
 def test_each_entry_is_written_by_its_own_call(kind: io_ark.Kind, folder: Path) -> None:
     value = VALUES[kind][-1]
     with io_ark.Writer(f"ark:{folder}/a", kind=kind) as writer:
-        archive, _ = writer.outputs()
+        archive, _ = writer.get_outputs()
         for i in range(1, 4):
             writer[f"key{i}"] = value
             size = archive.tell()

@@ -137,7 +137,7 @@ def test_look_up_goes_on_with_what_arrived_before_a_command_failed(
     (tmp_path / "t").write_text("a 1\nb 2\n")
     reader = LookupReader[int](f"ark:cat {tmp_path}/t; false |", kind="int")
     assert "x" not in reader and "y" not in reader and reader["b"] == 2
-    assert reader.values_of(["a", "z"]) is None and reader.values_of(["a", "b"]) == [1, 2]
+    assert reader.get_many(["a", "z"]) is None and reader.get_many(["a", "b"]) == [1, 2]
     assert [record.message for record in caplog.records if "exit status 1" in record.message] == [
         f"cat {tmp_path}/t; false |: the command had nonzero return status 256 (exit status 1), so the table may be "
         "incomplete: correct the command"

@@ -141,6 +141,10 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
 
     Raises:
         ArkError: the file cannot be opened.
+
+    >>> from kaldi_standins import kaldi_io
+    >>> kaldi_io.open_or_fd("echo hello |", "r").read()
+    'hello\\n'
     """
     if not isinstance(file, str | PathLike):
         return file
@@ -297,6 +301,9 @@ def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
+    Raises:
+        ArkError: the file cannot be opened, or the object is not a float vector.
+
     >>> import io
     >>> from kaldi_standins import kaldi_io
     >>> kaldi_io.read_vec_flt(io.BytesIO(b" [ 1 2 ]\\n")).tolist()
@@ -354,6 +361,9 @@ def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
+    Raises:
+        ArkError: the file cannot be opened, or the object is not a matrix.
+
     >>> import io
     >>> from kaldi_standins import kaldi_io
     >>> kaldi_io.read_mat(io.BytesIO(b" [ 1 2 3\\n 4 5 6 ]\\n")).shape
@@ -374,6 +384,11 @@ def read_cnet_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_cnet_ark(io.BytesIO(b"utt1 [ 1 0.5 2 0.5 ] \\n")))
+    [('utt1', [[(1, 0.5), (2, 0.5)]])]
     """
     return read_post_ark(file_or_fd, pipes=pipes, network=network)
 
@@ -382,7 +397,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
     """Iterate over the posteriors of an archive or a script file.
 
     Args:
-        file_: name of the table, after ``ark:`` or ``scp:``.
+        file_: ``ark:`` or ``scp:``, followed by the name of the archive or script file.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 
@@ -481,6 +496,11 @@ def read_cntime_ark(
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is invalid.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> list(kaldi_io.read_cntime_ark(io.BytesIO(b"utt1 0 0.5 ; 0.5 1\\n")))
+    [('utt1', [(0.0, 0.5), (0.5, 1.0)])]
     """
     return _read_archive(_TIMES, file_or_fd, Access(pipes, network))
 
@@ -517,6 +537,13 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_int(file, np.array([3, 1, 2], np.int32))
+    >>> kaldi_io.read_vec_int(io.BytesIO(file.getvalue())).tolist()
+    [3, 1, 2]
     """
     _write_object(_INT_VECTOR, file_or_fd, v, key, Access(pipes, network))
 
@@ -526,6 +553,13 @@ def write_vec_flt(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
 
     Raises:
         UnsupportedDataType: ``v`` is not an array of float32 or float64.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_vec_flt(file, np.array([1.5, 2.0], np.float32))
+    >>> kaldi_io.read_vec_flt(io.BytesIO(file.getvalue())).tolist()
+    [1.5, 2.0]
     """
     _check_float(v)
     _write_object(_FLOAT_VECTOR, file_or_fd, v, key, Access(pipes, network))
@@ -560,6 +594,14 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 
     Raises:
         ArkError: a file cannot be written, or cannot hold the key or value.
+
+    >>> import io, numpy as np, tempfile
+    >>> from kaldi_standins import kaldi_io
+    >>> script = io.StringIO()
+    >>> with tempfile.NamedTemporaryFile() as archive:
+    ...     kaldi_io.write_ark_scp("utt1", np.zeros((5, 2), np.float32), archive, script)
+    >>> script.getvalue().rpartition(":")[2]
+    '5\\n'
     """
     start = ark_fout.tell() + len(encode_key(key)) + 1
     write_mat(ark_fout, mat, key)
@@ -569,7 +611,15 @@ def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
 def write_post(
     file_or_fd: FileOrName, p: Posterior, key: str = "", *, pipes: bool = True, network: bool = True
 ) -> None:
-    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`."""
+    """Write a posterior, a list of pairs (index, value) for each frame, in binary; see :func:`write_vec_int`.
+
+    >>> import io
+    >>> from kaldi_standins import kaldi_io
+    >>> file = io.BytesIO()
+    >>> kaldi_io.write_post(file, [[(1, 0.5), (2, 0.5)]])
+    >>> kaldi_io.read_post(io.BytesIO(file.getvalue()))
+    [[(1, 0.5), (2, 0.5)]]
+    """
     _write_object(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
@@ -591,6 +641,7 @@ def read_segments_as_bool_vec(
 
     Raises:
         FormatError: the file has no segments, segments of several recordings, or times that are invalid or decrease.
+        ArkError: the file cannot be opened.
 
     >>> import io
     >>> from kaldi_standins.kaldi_io import read_segments_as_bool_vec
@@ -637,21 +688,21 @@ def read_segments_as_bool_vec(
 # Public code imports the following private functions, for example WeSpeaker's and VBx's readers of PLDA models. These
 # readers parse the bytes around an object themselves, so the functions must not read beyond the object.
 
-_PIECE = 1 << 20  # Number of bytes that are read at once.
+_CHUNK_BYTES = 1 << 20  # Number of bytes that are read at once.
 
 
 def _read_mat_binary(fd: Any) -> Array:
-    """Read a matrix from an open file after its binary marker."""
+    """Read a matrix (rows, columns) from an open file, after the two bytes of the binary marker."""
     token = fd.read(3)
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
-    sizes = fd.read(10)
+    sizes = fd.read(10)  # The numbers of rows and columns. A size byte precedes both.
     elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
     return _decode_object(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
-    """Read a float vector from an open file after its binary marker."""
+    """Read a float vector (size,) from an open file, after the two bytes of the binary marker."""
     token, size = fd.read(3), fd.read(5)
     return _decode_object(
         _VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd
@@ -659,12 +710,13 @@ def _read_vec_flt_binary(fd: Any) -> Array:
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
-    """Read a compressed matrix from an open file after the first three bytes of its token, ``format``."""
+    """Read a compressed matrix from an open file. ``format`` holds the three bytes of its token already read."""
     token = format.encode()
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
-    header = fd.read(16)
+    header = fd.read(16)  # The minimum, the range, and the numbers of rows and columns.
     rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
+    # A column of CM has 8 bytes of percentiles before the codes.
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
     return _decode_object(_MATRICES, token, header + _read_exactly(fd, size), fd)
 
@@ -692,11 +744,11 @@ def _read_exactly(fd: Any, size: int) -> bytes:
 
     The bytes are read in chunks, so that a damaged file with a huge size does not fill the memory.
     """
-    pieces: list[bytes] = []
-    while size > 0 and (piece := fd.read(min(size, _PIECE))):
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    chunks: list[bytes] = []
+    while size > 0 and (chunk := fd.read(min(size, _CHUNK_BYTES))):
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
 
 
 def _decode_object(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
@@ -768,13 +820,13 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _strip_prefix(name: str) -> str:
-    """Return a name without the prefix that it may have, such as ``ark,t:``."""
+    """Remove a prefix such as ``ark,t:`` from a name. A name without a prefix stays unchanged."""
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 
 def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
-    """Open the gzipped file of a match of ``_GZIPPED``, at its offset in the uncompressed data."""
+    """Open a gzipped file, and seek to its offset in the uncompressed data. ``name`` is a match of ``_GZIPPED``."""
     path, offset = name.groups()
     try:
         stream = gzip.GzipFile(path, mode[0] + "b")
@@ -786,7 +838,7 @@ def _open_gzipped_file(name: re.Match[str], mode: str) -> Any:
 
 
 def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
-    """Open a file as :func:`.file_objects.open_source` does. It may be gzipped or have a prefix such as ``ark:``."""
+    """Open a file, which may be gzipped or have a prefix such as ``ark:``. See :func:`.file_objects.open_source`."""
     if isinstance(file, str | PathLike):
         name = _strip_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
@@ -804,18 +856,20 @@ def _open_gzipped_source(name: re.Match[str]) -> Iterator[Source]:
 
 @repeat_errors
 def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of an archive. The codec ``kind`` reads the values."""
     with _open_source(file, access, True) as source:
         yield from read_entries(source, kind)
 
 
 def _read_single_object(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
+    """Read one object with the codec ``kind``, from an open file or from a location."""
     with _open_source(file, access, False) as source:
         return kind.read(source)
 
 
 @repeat_errors
 def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    """Iterate over the objects that a script file names. A range after a name is a slice of Python."""
+    """Yield the keys of a script file and the objects that it names. A range after a name is a slice of Python."""
     with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
@@ -829,16 +883,17 @@ def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    for key, location in script.lines():
+    for key, location in script.iterate_lines():
         match = _RANGE.fullmatch(location)
         if match is None:
             yield key, load_object(key, location)
             continue
-        value = load_object(key, match[1])
-        slices = _parse_slices(match[2], key)
+        location, range_text = match.groups()
+        value = load_object(key, location)
+        slices = _parse_slices(range_text, key)
         if len(slices) > value.ndim:
             dimensions = f"{len(slices)} dimensions, but the array has {value.ndim}: shorten the range"
-            raise RangeError(f"the range [{match[2]}] has {dimensions}", key=key)
+            raise RangeError(f"the range [{range_text}] has {dimensions}", key=key)
         yield key, value[slices].copy()
 
 

@@ -82,7 +82,7 @@ class SequentialTableReader(Table):
         self._check_open()
         if self._current is None:
             with as_table_error():
-                self._table._reads.check()
+                self._table._reads.raise_failure()
         return self._current is None
 
     @property

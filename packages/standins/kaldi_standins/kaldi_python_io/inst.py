@@ -77,7 +77,7 @@ def parse_scps(
     script.check_unique()
     return {
         key: value_processor(_parse_value(script.name, key, text.split(), num_tokens, restrict))
-        for key, text in script.lines()
+        for key, text in script.iterate_lines()
     }
 
 
@@ -152,7 +152,7 @@ class ScriptReader(Reader):
         access = Access(pipes, network)
         script = Script.open(ark_scp, access)
         script.check_unique()
-        self.index_dict = {key: _split_offset(location) for key, location in script.lines()}
+        self.index_dict = {key: _split_offset(location) for key, location in script.iterate_lines()}
         self.index_keys = list(self.index_dict)
         self._loader = Loader(self._kind, access)
 

@@ -23,30 +23,30 @@ def swap_bytes(source: Source, order: Order) -> bytearray:
     Raises:
         ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
     """
-    swap = _Swapper(source, order)
-    swap.copy_bytes(2)
+    swapper = _Swapper(source, order)
+    swapper.copy_bytes(2)  # The binary marker.
     token = source.peek(4).split(b" ", 1)[0]
     if token in (b"CM", b"CM2", b"CM3"):
-        swap.copy_bytes(len(token) + 1)
-        swap.swap_numbers("f4", 2)
-        rows, columns = swap.swap_numbers("i4", 2)
+        swapper.copy_bytes(len(token) + 1)
+        swapper.swap_numbers("f4", 2)  # The minimum and the range of the values.
+        rows, columns = swapper.swap_numbers("i4", 2)
         if min(rows, columns) < 0:
             source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
         if token == b"CM2":
-            swap.swap_numbers("u2", rows * columns)
+            swapper.swap_numbers("u2", rows * columns)
         else:
-            swap.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
-            swap.copy_bytes(rows * columns)
+            swapper.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
+            swapper.copy_bytes(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
-        swap.copy_bytes(3)
+        swapper.copy_bytes(3)
         size = 1
         for _ in range(2 if token[1:] == b"M" else 1):
-            size *= swap.swap_sized_integer()
-        swap.swap_numbers("f4" if token[:1] == b"F" else "f8", size)
+            size *= swapper.swap_sized_integer()
+        swapper.swap_numbers("f4" if token[:1] == b"F" else "f8", size)
     else:
-        for _ in range(swap.swap_sized_integer()):
-            swap.swap_sized_integer(negative=True)
-    return bytearray().join(swap.done)
+        for _ in range(swapper.swap_sized_integer()):
+            swapper.swap_sized_integer(negative=True)
+    return bytearray().join(swapper.chunks)
 
 
 class _Swapper:
@@ -55,16 +55,16 @@ class _Swapper:
     def __init__(self, source: Source, order: Order) -> None:
         self._source = source
         self._order = order
-        self.done: list[bytes] = []
+        self.chunks: list[bytes] = []
 
     def copy_bytes(self, count: int) -> None:
         """Read bytes and append them unchanged."""
-        self.done.append(bytes(self._source.read(count)))
+        self.chunks.append(bytes(self._source.read(count)))
 
     def swap_numbers(self, dtype: str, count: int) -> list[Any]:
         """Read numbers, append them in reversed byte order, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
-        self.done.append(values.byteswap().tobytes())
+        self.chunks.append(values.byteswap().tobytes())
         first_values: list[Any] = values[:2].tolist()
         return first_values
 

@@ -27,7 +27,22 @@ kOneByteAuto, kOneByteUnsignedInteger, kOneByteZeroOne = 5, 6, 7
 
 @dataclass
 class GlobalHeader:
-    """Header of a compressed matrix, with the format ("CM", "CM2" or "CM3"), the range of values and the shape."""
+    """Header of a compressed matrix.
+
+    Attributes:
+        type: format, "CM", "CM2" or "CM3".
+        min_value: value of integer 0.
+        range: difference between the values of the largest integer and of integer 0.
+        rows, cols: shape of the matrix.
+        endian: byte order in files, "<" or ">".
+        c: largest stored integer, 65535 or 255.
+        size: number of bytes of the token and the header.
+
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, kOneByteAuto
+    >>> GlobalHeader.compute(np.array([[0.0, 1.0], [2.0, 3.0]]), kOneByteAuto).type
+    'CM3'
+    """
 
     type: str
     min_value: float
@@ -38,7 +53,7 @@ class GlobalHeader:
 
     def __post_init__(self) -> None:
         self.c = 255.0 if self.type == "CM3" else 65535.0
-        self.size = 17 + len(self.type)
+        self.size = len(self.type) + 1 + 4 * 4  # The token, a space, and four numbers of 4 bytes.
 
     @staticmethod
     def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
@@ -55,22 +70,29 @@ class GlobalHeader:
     @staticmethod
     def compute(array: Array, compression_method: int, endian: str = "<") -> GlobalHeader:
         """Return the header that an array (rows, columns) has after compression with a method from 1 to 7."""
-        stored = compress(array, compression_method)
-        return GlobalHeader(stored.format.decode(), stored.minimum, stored.range, *stored.shape, endian)
+        matrix = compress(array, compression_method)
+        return GlobalHeader(matrix.format.decode(), matrix.minimum, matrix.range, *matrix.shape, endian)
 
     def float_to_uint(self, array: Array) -> Array:
-        """Convert values, of any shape, to the integers that a compressed matrix stores."""
+        """Convert values to stored integers of the same shape, uint8 for "CM3" and otherwise uint16."""
         steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)  # Kaldi's constant for rounding.
         return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
 
     def uint_to_float(self, array: Array) -> Array:
-        """Convert stored integers, of any shape, to values."""
+        """Convert stored integers to float32 values of the same shape."""
         return self.min_value + array.astype(np.float32) * self.range / self.c
 
 
 @dataclass
 class PerColHeader:
-    """Percentiles of the columns of a matrix of the format "CM", each of shape (columns, 1)."""
+    """Percentiles of the columns of a matrix of the format "CM", four arrays of shape (columns, 1).
+
+    >>> import numpy as np
+    >>> from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader, kSpeechFeature
+    >>> matrix = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> PerColHeader.compute(matrix, GlobalHeader.compute(matrix, kSpeechFeature)).p0.shape
+    (2, 1)
+    """
 
     p0: Array
     p25: Array
@@ -79,7 +101,8 @@ class PerColHeader:
     endian: str = "<"
 
     def __post_init__(self) -> None:
-        self.size = 8 * len(self.p0)
+        self.size = 8 * len(self.p0)  # Four percentiles of 2 bytes for each column.
+        # Percentiles at both ends of a range, the code of the lower percentile, and the number of steps between them.
         self._ranges = (self.p0, self.p25, 0, 64), (self.p25, self.p75, 64, 128), (self.p75, self.p100, 192, 63)
 
     @staticmethod
@@ -96,23 +119,29 @@ class PerColHeader:
 
     @staticmethod
     def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
-        """Return the header of the columns of an array (rows, columns) that is compressed with the method 2."""
-        steps = compress(array, kSpeechFeature).percentiles
-        p0, p25, p75, p100 = global_header.uint_to_float(steps.T[:, :, None])
+        """Return the header that the columns of an array (rows, columns) have after compression with method 2."""
+        percentiles = compress(array, kSpeechFeature).percentiles
+        p0, p25, p75, p100 = global_header.uint_to_float(percentiles.T[:, :, None])
         return PerColHeader(p0, p25, p75, p100, global_header.endian)
 
     def float_to_char(self, array: Array) -> Array:
-        """Convert values (columns, rows) to codes from 0 to 255."""
-        parts = [
+        """Convert values (columns, rows) to codes from 0 to 255, uint8 of the same shape.
+
+        The codes 0, 64, 192 and 255 stand for the four percentiles of a column, with linear steps in between (Kaldi's
+        ``FloatToChar``).
+        """
+        codes_by_range = [
             np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + offset
             for low, high, offset, steps in self._ranges
         ]
-        codes: Array = np.choose((array >= self.p25) + (array >= self.p75).astype(int), parts)
+        codes: Array = np.choose((array >= self.p25) + (array >= self.p75).astype(int), codes_by_range)
         return codes.astype(np.uint8)
 
     def char_to_float(self, array: Array) -> Array:
-        """Convert codes (columns, rows) from 0 to 255 to values."""
+        """Convert codes (columns, rows) to float32 values of the same shape, as Kaldi's ``CharToFloat`` does."""
         codes = array.astype(np.float32)
-        parts = [low + (high - low) * (codes - offset) * (1 / steps) for low, high, offset, steps in self._ranges]
-        values: Array = np.choose((codes > 64) + (codes > 192).astype(int), parts)
+        values_by_range = [
+            low + (high - low) * (codes - offset) * (1 / steps) for low, high, offset, steps in self._ranges
+        ]
+        values: Array = np.choose((codes > 64) + (codes > 192).astype(int), values_by_range)
         return values

@@ -33,9 +33,10 @@ def find_extended_reader(head: bytes) -> Reader | None:
         return _read_flac
     for tag, reader in _READERS.items():
         if head.startswith(tag) and len(head) > len(tag):
-            after = head[len(tag)]
-            # The byte after a tag is never text, so a word such as "AUDIO" in a text archive is not mistaken for a tag.
-            if after == 0x80 if tag == b"PKL" else 0 < after <= _MAX_SIZE_BYTES:
+            next_byte = head[len(tag)]
+            # A pickle starts with the byte 0x80, and other data with the width of its size. Neither is a letter, so a
+            # word such as "AUDIO" in a text archive is not mistaken for a tag.
+            if next_byte == 0x80 if tag == b"PKL" else 0 < next_byte <= _MAX_SIZE_BYTES:
                 return reader
     return None
 
@@ -57,22 +58,23 @@ def _read_numpy(source: Source, **_: Any) -> Any:
 
 
 def _read_pickle(source: Source, **_: Any) -> Any:
+    """Read a plain value that ``pickle.dump`` wrote, after its tag."""
     source.skip(len(b"PKL"))
     return read_pickle(source)
 
 
 def _read_sized_bytes(source: Source, tag: bytes) -> bytes | memoryview:
-    """Skip a tag, read the size after it (see :func:`encode_length`), and return as many bytes."""
+    """Skip a tag, read the size of the data (see :func:`encode_length`), and return the data."""
     source.skip(len(tag))
-    length = source.read(1)[0]
-    return source.read(int.from_bytes(source.read(length), "little"))
+    width = source.read(1)[0]
+    return source.read(int.from_bytes(source.read(width), "little"))
 
 
 _READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, b"PKL": _read_pickle}
 
 
 def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
-    """Return the function that writes objects in the format of an argument ``write_function`` of kaldiio.
+    """Return the function that writes objects in the format that kaldiio's argument ``write_function`` selects.
 
     ``name`` is "soundfile", "numpy" or "pickle". ``options`` are arguments of ``soundfile.write``, ``numpy.save`` or
     ``pickle.dumps``.
@@ -129,5 +131,5 @@ def _write_sized_bytes(sink: Sink, tag: bytes, data: bytes) -> None:
 
 def encode_length(size: int) -> bytes:
     """Encode a size as one byte, which is the number of the bytes that follow, and the size (little-endian)."""
-    length = (size.bit_length() + 7) // 8
-    return bytes([length]) + size.to_bytes(length, "little")
+    width = (size.bit_length() + 7) // 8
+    return bytes([width]) + size.to_bytes(width, "little")

@@ -40,6 +40,11 @@ class WriteHelper:
 
     Raises:
         ArkError: the table cannot be opened, or a key or value cannot be written.
+
+    >>> import tempfile, numpy as np
+    >>> from kaldi_standins.kaldiio import WriteHelper
+    >>> with WriteHelper(f"ark:{tempfile.mkdtemp()}/feats.ark") as writer:
+    ...     writer("utt1", np.zeros((5, 2), np.float32))
     """
 
     def __init__(
@@ -60,12 +65,12 @@ class WriteHelper:
     @cached_property
     def fark(self) -> Any:
         """The archive, as a file object."""
-        return SinkFile(self._writer.outputs()[0])
+        return SinkFile(self._writer.get_outputs()[0])
 
     @cached_property
     def fscp(self) -> Any:
         """The script file, as a text file. None if the specifier names no script file."""
-        script = self._writer.outputs()[1]
+        script = self._writer.get_outputs()[1]
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
     def __call__(self, key: str, array: Any) -> None:
@@ -75,7 +80,7 @@ class WriteHelper:
     __setitem__ = __call__
 
     def close(self) -> None:
-        """Finish the table."""
+        """Finish the table. Raise ArkError if not all entries were written."""
         self.closed = True
         self._writer.close()
 
@@ -98,6 +103,10 @@ class ReadHelper:
 
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.
+
+    >>> from kaldi_standins.kaldiio import ReadHelper
+    >>> [(key, array.tolist()) for key, array in ReadHelper("ark:echo utt1 1 2 3 |")]
+    [('utt1', [1, 2, 3])]
     """
 
     def __init__(

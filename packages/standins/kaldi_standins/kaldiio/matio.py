@@ -30,7 +30,7 @@ from kaldi_standins.kaldiio.extended import encode_length
 from kaldi_standins.kaldiio.utils import (
     LazyLoader,
     default_encoding,
-    map_places,
+    map_locations,
     open_like_kaldi,
     open_or_fd,
     seekable,
@@ -67,7 +67,7 @@ def load_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> Any:
-    """Load one object, such as ``feats.ark:123`` or, with a range, ``feats.ark:123[0:9]``.
+    """Load one object, an array or audio ``(rate, samples)``, such as ``feats.ark:123`` or ``feats.ark:123[0:9]``.
 
     Args:
         ark_name: an rxfilename.
@@ -95,7 +95,7 @@ def load_mat(
 def load_ark(
     fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of an archive.
+    """Iterate over the keys and values of an archive. A value is an array, or audio ``(rate, samples)``.
 
     Args:
         fname: name of the archive, or an open binary file.
@@ -131,7 +131,7 @@ def load_scp(
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
-        segments: a segments file. The mapping then maps segments to ``(rate, samples)``. None maps keys to objects.
+        segments: name of a segments file, to map segments to ``(rate, samples)``. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
         pipes: False to refuse commands.
         network: False to refuse URLs.
@@ -149,7 +149,7 @@ def load_scp(
     access = Access(pipes, network)
     loader = KaldiioLoader(access, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
-        locations = map_places(_open_script(fname, access))
+        locations = map_locations(_open_script(fname, access))
     else:
         locations = dict(_split_lines(fname, separator, access))
     return LazyLoader(loader.load_value, locations)
@@ -169,13 +169,18 @@ def load_scp_sequential(
 
     Raises:
         ArkError: the file cannot be opened or is not a script file, or an object cannot be read.
+
+    >>> import io
+    >>> from kaldi_standins import kaldiio
+    >>> [(key, array.tolist()) for key, array in kaldiio.load_scp_sequential(io.BytesIO(b"utt1 echo 1 2 3 |\\n"))]
+    [('utt1', [1, 2, 3])]
     """
     if segments is not None:
         yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
     access = Access(pipes, network)
     loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian, in_order=True)
-    lines = _open_script(fname, access).lines() if separator is None else _split_lines(fname, separator, access)
+    lines = _open_script(fname, access).iterate_lines() if separator is None else _split_lines(fname, separator, access)
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
 
@@ -188,7 +193,13 @@ def load_wav_scp(
     pipes: bool = True,
     network: bool = True,
 ) -> Mapping[str, Any]:
-    """Load a script file: the older name of :func:`load_scp`, which describes the arguments and errors."""
+    """Load a script file: the older name of :func:`load_scp`, which describes the arguments and errors.
+
+    >>> import io
+    >>> from kaldi_standins import kaldiio
+    >>> kaldiio.load_wav_scp(io.BytesIO(b"utt1 echo 1 2 3 |\\n"))["utt1"].tolist()
+    [1, 2, 3]
+    """
     return load_scp(fname, separator=separator, segments=segments, pipes=pipes, network=network)
 
 
@@ -250,15 +261,15 @@ def save_ark(
             script.follows = archive
         for key, value in array_dict.items():
             check_key(key)
-            gathered = CollectedChunks()
+            chunks = CollectedChunks()
             try:
-                codec.write(gathered, value, binary=not text)
+                codec.write(chunks, value, binary=not text)
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
             name = encode_key(key) + b" "
             with archive.entry, script_entry:
                 offset = archive.start + archive.tell() + len(name)
-                archive.write_all((name, *gathered))
+                archive.write_all((name, *chunks))
                 if script is not None:
                     script.write(name + encode_key(f"{archive.name}:{offset}\n"))
         # The archive and the script file are flushed before they are closed. If one flush fails, both are discarded.
@@ -304,10 +315,10 @@ def save_mat(
 
 def _save_object(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
     """Write an object and return the number of bytes written. If the value is refused, nothing is written."""
-    gathered = CollectedChunks()
-    codec.write(gathered, array, binary=binary)
+    chunks = CollectedChunks()
+    codec.write(chunks, array, binary=binary)
     with output.entry:
-        output.write_all(gathered)
+        output.write_all(chunks)
     return output.tell()
 
 
@@ -352,6 +363,11 @@ def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False)
 
     Raises:
         ArkError: the bytes are not an object.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.read_matrix_or_vector(io.BytesIO(b" [ 1 2 3 ]\\n")).tolist()
+    [1, 2, 3]
     """
     with open_source(fd) as source:
         start = source.tell()
@@ -369,12 +385,23 @@ def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
 
     Raises:
         ArkError: the bytes are not an object.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.read_ascii_mat(io.BytesIO(b" [ 0.5 2 ]\\n"), return_size=True)
+    (array([0.5, 2. ], dtype=float32), 11)
     """
     return read_matrix_or_vector(fd, return_size=return_size)
 
 
 def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int | None = None) -> int:
-    """Write one object to an open binary file, and return the number of bytes written. See :func:`save_mat`."""
+    """Write one object to an open binary file, and return the number of bytes written. See :func:`save_mat`.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.write_array(io.BytesIO(), np.zeros((2, 3), np.float32))
+    39
+    """
     return save_mat(fd, array, endian, compression_method)
 
 
@@ -388,6 +415,12 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
 
     Raises:
         FormatError: the array is not a vector or matrix of numbers.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins.kaldiio import matio
+    >>> file = io.BytesIO()
+    >>> matio.write_array_ascii(file, np.array([0.25, 2.0])), file.getvalue()
+    (12, b' [ 0.25 2 ]\\n')
     """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         shown = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
@@ -463,22 +496,35 @@ class SegmentsExtractor(Mapping[str, Any]):
 
 
 def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
-    """Encode the integer ``n``, which is not negative, as ``length`` bytes."""
+    """Encode the integer ``n``, which is not negative, as ``length`` bytes in the byte order ``endianess``.
+
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.to_bytes(258, 4)
+    b'\\x02\\x01\\x00\\x00'
+    """
     return n.to_bytes(length, endianess)
 
 
 def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
-    """Decode the bytes ``s`` to an integer, which is not negative."""
+    """Decode the bytes ``s`` in the byte order ``endianess`` to an integer, which is not negative.
+
+    >>> from kaldi_standins.kaldiio import matio
+    >>> matio.from_bytes(b"\\x02\\x01\\x00\\x00")
+    258
+    """
     return int.from_bytes(s, endianess)
 
 
 def _read_length_header(fd: IO[bytes]) -> int:
-    """Read the size in bytes of an object that soundfile or NumPy wrote. The first byte is the width of the size."""
+    """Read the header that :func:`_write_length_header` writes, and return the size of the data in bytes."""
     return from_bytes(fd.read(fd.read(1)[0]))
 
 
 def _write_length_header(fd: IO[bytes], length_: int) -> int:
-    """Write the size ``length_``, in bytes, of an object of soundfile or NumPy. Return the number of bytes written."""
+    """Write the header of data in the format of soundfile or NumPy, and return the number of bytes written.
+
+    The header is one byte with the width of the size, and then the size ``length_`` of the data in bytes.
+    """
     data = encode_length(length_)
     fd.write(data)
     return len(data)
@@ -498,7 +544,7 @@ def _read_bytes(stream: Any) -> bytes:
 
 
 def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
-    """Yield the key and the location of every line of a script file with a separator after the key."""
+    """Yield the key and the location of every line, or raise FormatError for a line without ``separator``."""
     if isinstance(fname, str | PathLike):
         with open_source(fname, access, whole=True) as source:
             data = source.read_rest()
@@ -525,13 +571,13 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
-    """Split a location into the file, the offset and the slices of the range. A command stays whole."""
+    """Split a location into the file, the offset and the slices of its range. None stands for a missing part."""
     if ark_name.lstrip()[:1] == "|":  # A command to read ends in |, and therefore in neither a range nor an offset.
         return ark_name, None, None
     slices = None
     if ark_name.endswith("]") and "[" in ark_name:
-        name, _, part = ark_name[:-1].rpartition("[")
-        slices = parse_slices(part)
+        name, _, range_text = ark_name[:-1].rpartition("[")
+        slices = parse_slices(range_text)
         ark_name = ark_name if slices is None else name
     name, colon, offset = ark_name.rpartition(":")
     return (name, int(offset), slices) if colon and offset.isascii() and offset.isdigit() else (ark_name, None, slices)

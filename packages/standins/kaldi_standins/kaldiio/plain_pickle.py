@@ -38,17 +38,17 @@ def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _check_plain(value: Any) -> None:
-    """Raise FormatError if a value, or a part of it, has a type that :func:`read_pickle` would refuse.
+    """Raise FormatError if a value, or an element of it, has a type that :func:`read_pickle` would refuse.
 
     Subclasses, such as OrderedDict or np.memmap, are refused, because their pickles name the subclass.
     """
     if type(value) in _CONTAINERS:
-        for part in value:
-            _check_plain(part)
+        for element in value:
+            _check_plain(element)
     elif type(value) is dict:
-        for key, part in value.items():
+        for key, element in value.items():
             _check_plain(key)
-            _check_plain(part)
+            _check_plain(element)
     elif type(value) is np.ndarray or isinstance(value, np.generic):
         if value.dtype.hasobject or value.dtype.names:
             raise FormatError(f"cannot pickle an array of objects or with fields (dtype {str(value.dtype)!r}): pass "
@@ -82,23 +82,23 @@ class _Unfinished:
         self.value = value
 
 
-def _make_array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
-    """Return a copy of ``data`` as an array of dtype ``kind``. ``order`` is "F" for the order of Fortran."""
-    flat: npt.NDArray[Any] = np.frombuffer(data, kind).copy()
+def _make_array_from_bytes(data: bytes, dtype: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+    """Return a copy of ``data`` as an array. ``order`` is "F" if the elements are in Fortran's (column-major) order."""
+    flat: npt.NDArray[Any] = np.frombuffer(data, dtype).copy()
     return flat.reshape(tuple(shape), order="F" if order == "F" else "C")
 
 
 def _make_dtype(name: str, *_: Any) -> _Unfinished:
-    """Return the dtype with this name. Raise FormatError for Python objects and fields."""
-    kind = np.dtype(name)
-    if kind.hasobject or kind.names:
+    """Return the dtype ``name``, whose byte order may be set later. Raise FormatError for Python objects and fields."""
+    dtype = np.dtype(name)
+    if dtype.hasobject or dtype.names:
         raise FormatError(f"a pickle has an array of Python objects or with fields (dtype {name!r}): save arrays "
                           "of numbers or strings")  # fmt: skip
-    return _Unfinished(kind)
+    return _Unfinished(dtype)
 
 
-def _make_scalar(kind: Any, data: bytes) -> Any:
-    return np.frombuffer(data, kind, 1)[0]
+def _make_scalar(dtype: Any, data: bytes) -> Any:
+    return np.frombuffer(data, dtype, 1)[0]
 
 
 def _encode_latin1(text: str, encoding: str) -> bytes:
@@ -119,17 +119,20 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 _CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
-    b"N": lambda: None, b"\x88": lambda: True, b"\x89": lambda: False,
-    b"]": list, b"}": dict, b")": tuple, b"\x8f": set,
+    pickle.NONE: lambda: None, pickle.NEWTRUE: lambda: True, pickle.NEWFALSE: lambda: False,
+    pickle.EMPTY_LIST: list, pickle.EMPTY_DICT: dict, pickle.EMPTY_TUPLE: tuple, pickle.EMPTY_SET: set,
 }  # fmt: skip
 # Formats (of struct) of the numbers that follow instructions. A number is a value, a size in bytes, or the index of a
 # memorized value.
-_FORMS = {
-    b"J": "<i", b"K": "<B", b"M": "<H", b"G": ">d",
-    b"X": "<I", b"\x8c": "<B", b"\x8d": "<Q", b"B": "<I", b"C": "<B", b"\x8e": "<Q", b"\x96": "<Q",
-    b"\x8a": "<B", b"\x8b": "<i", b"q": "<B", b"r": "<I", b"h": "<B", b"j": "<I", b"\x80": "<B", b"\x95": "<Q",
+_FORMATS = {
+    pickle.BININT: "<i", pickle.BININT1: "<B", pickle.BININT2: "<H", pickle.BINFLOAT: ">d",
+    pickle.BINUNICODE: "<I", pickle.SHORT_BINUNICODE: "<B", pickle.BINUNICODE8: "<Q",
+    pickle.BINBYTES: "<I", pickle.SHORT_BINBYTES: "<B", pickle.BINBYTES8: "<Q", pickle.BYTEARRAY8: "<Q",
+    pickle.LONG1: "<B", pickle.LONG4: "<i",
+    pickle.BINPUT: "<B", pickle.LONG_BINPUT: "<I", pickle.BINGET: "<B", pickle.LONG_BINGET: "<I",
+    pickle.PROTO: "<B", pickle.FRAME: "<Q",
 }  # fmt: skip
-_TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
+_TUPLE_LENGTHS = {pickle.TUPLE1: 1, pickle.TUPLE2: 2, pickle.TUPLE3: 3}
 
 
 class _Reader:
@@ -142,19 +145,19 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._start = source.tell()
-        self._spent = 0
+        self._charged_size = 0  # Total size of the values copied so far, which the size of the pickle limits.
         self._stack: list[Any] = []
-        self._marks: list[int] = []
+        self._marks: list[int] = []  # Stack positions that MARK instructions recorded.
         self._memo: dict[int, Any] = {}  # Memorized values by index, because a pickle may skip indices.
 
     def read(self) -> Any:
         """Run all instructions, and return the value that remains on the stack."""
-        while (code := bytes(self._source.read(1))) != b".":
+        while (code := bytes(self._source.read(1))) != pickle.STOP:
             if code in _CONSTANTS:
                 self._stack.append(_CONSTANTS[code]())
-            elif code in _FORMS:
-                form = _FORMS[code]
-                self._run_with_number(code, struct.unpack(form, self._source.read(struct.calcsize(form)))[0])
+            elif code in _FORMATS:
+                number_format = struct.Struct(_FORMATS[code])
+                self._run_with_number(code, number_format.unpack(self._source.read(number_format.size))[0])
             else:
                 self._run_without_number(code)
         (value,) = self._pop_from(0)
@@ -163,21 +166,25 @@ class _Reader:
     def _charge_sizes(self, values: Any) -> Any:
         """Add the sizes of ``values``, which will be copied or hashed, to the total, and return ``values``.
 
-        Raises:
-            FormatError: the total is implausibly large for the bytes read, as in a pickle that would fill the memory.
+        Raise FormatError if the total is too large for the bytes read, as in a pickle that would fill the memory.
         """
         for value in values:
-            self._spent += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
-        if self._spent > 4 * (self._source.tell() - self._start) + 1000:
+            self._charged_size += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
+        if self._charged_size > 4 * (self._source.tell() - self._start) + 1000:
             raise FormatError(
                 "a pickle repeats its values so often that it could fill the memory: check where the file comes from"
             )
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
-        """Return keys or members of a set. Refuse nested tuples, because hashing deep ones overflows the stack."""
+        """Return ``values``, the keys of a dictionary or members of a set. Raise FormatError for nested tuples.
+
+        Hashing deeply nested tuples would overflow the stack of the interpreter.
+        """
         for value in values:
-            if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
+            if isinstance(value, tuple | frozenset) and any(
+                isinstance(element, tuple | frozenset) for element in value
+            ):
                 raise FormatError(
                     "a pickle has nested tuples as keys of a dictionary or members of a set: save the tuples in a list"
                 )
@@ -187,8 +194,7 @@ class _Reader:
     def _pop_from(self, at: int | None) -> list[Any]:
         """Pop the values from position ``at`` on, or from the last mark on if ``at`` is None.
 
-        Raises:
-            FormatError: there are too few values, or a value is a function or an array that is not finished.
+        Raise FormatError if there are too few values, or a value is a function or an array without its elements.
         """
         at = self._marks.pop() if at is None else at
         if at < 0:
@@ -215,67 +221,96 @@ class _Reader:
     def _run_with_number(self, code: bytes, number: Any) -> None:
         """Run an instruction whose ``number`` is a value, a size in bytes, or the index of a memorized value."""
         push = self._stack.append
-        if code in b"qr":
+        if code in (pickle.BINPUT, pickle.LONG_BINPUT):
             self._memo[number] = self._stack[-1]
-        elif code in b"hj":
+        elif code in (pickle.BINGET, pickle.LONG_BINGET):
             push(self._memo[number])
-        elif code in b"JKMG":
+        elif code in (pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.BINFLOAT):
             push(number)
-        elif code not in b"\x80\x95":  # Protocol versions and frame sizes are not needed.
+        elif code not in (pickle.PROTO, pickle.FRAME):  # Protocol versions and frame sizes are not needed.
             data = bytes(self._source.read(number))
-            if code in b"\x8a\x8b":
+            if code in (pickle.LONG1, pickle.LONG4):
                 push(int.from_bytes(data, "little", signed=True))
+            elif code in (pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8):
+                push(data.decode("utf-8", "surrogatepass"))
             else:
-                push(data.decode("utf-8", "surrogatepass") if code in b"X\x8c\x8d" else data)
+                push(data)
 
     def _run_without_number(self, code: bytes) -> None:
-        """Run an instruction without a number.
+        """Run an instruction that no number follows.
 
         Raises:
-            FormatError: the instruction or a name is not supported.
+            FormatError: the instruction is not supported, names an unsupported function or class, or the pickle is
+                damaged.
         """
         stack, push = self._stack, self._stack.append
-        if code == b"(":
+        if code == pickle.MARK:
             self._marks.append(len(stack))
-        elif code == b"\x94":
+        elif code == pickle.MEMOIZE:
             self._memo[len(self._memo)] = stack[-1]
-        elif code in _TUPLES:
-            push(tuple(self._pop_from(len(stack) - _TUPLES[code])))
-        elif code == b"t":
+        elif code in _TUPLE_LENGTHS:
+            push(tuple(self._pop_from(len(stack) - _TUPLE_LENGTHS[code])))
+        elif code == pickle.TUPLE:
             push(tuple(self._pop_from(None)))
-        elif code == b"\x91":
+        elif code == pickle.FROZENSET:
             push(frozenset(self._check_members(self._pop_from(None))))
-        elif code in b"ae\x90su":
-            values = self._pop_from(len(stack) - 1 if code == b"a" else len(stack) - 2 if code == b"s" else None)
-            if code in b"ae":
-                self._get_top(list).extend(values)
-            elif code == b"\x90":
-                self._get_top(set).update(self._check_members(values))
-            else:
-                self._get_top(dict).update(zip(self._check_members(values[0::2]), values[1::2], strict=True))
-        elif code in b"c\x93":
-            lines = [bytes(self._source.read_line()).decode("ascii") for _ in range(2)] if code == b"c" else None
-            module, name = lines or self._pop_from(len(stack) - 2)
-            if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
-                push(function)
-            elif (module, name) == ("_codecs", "encode"):
-                push(_encode_latin1)
-            elif name == "complex" and module in ("builtins", "__builtin__"):
-                push(complex)
-            else:
-                raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
-        elif code == b"R":
+        elif code == pickle.APPEND:
+            self._add_items(self._pop_from(len(stack) - 1), list)
+        elif code == pickle.APPENDS:
+            self._add_items(self._pop_from(None), list)
+        elif code == pickle.ADDITEMS:
+            self._add_items(self._pop_from(None), set)
+        elif code == pickle.SETITEM:
+            self._add_items(self._pop_from(len(stack) - 2), dict)
+        elif code == pickle.SETITEMS:
+            self._add_items(self._pop_from(None), dict)
+        elif code == pickle.GLOBAL:
+            module, name = (bytes(self._source.read_line()).decode("ascii") for _ in range(2))
+            push(_find_function(module, name))
+        elif code == pickle.STACK_GLOBAL:
+            module, name = self._pop_from(len(stack) - 2)
+            push(_find_function(module, name))
+        elif code == pickle.REDUCE:
             (arguments,) = self._pop_from(len(stack) - 1)
             push(stack.pop()(*self._charge_sizes(arguments)))
-        elif code == b"b":
+        elif code == pickle.BUILD:
             (state,) = self._pop_from(len(stack) - 1)
-            target = self._get_top(_Unfinished)
-            if target.value is None:
-                _, shape, kind, fortran, data = self._charge_sizes(state)
-                target.value = _make_array_from_bytes(data, kind, shape, "F" if fortran else "C")
-            elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
-                target.value = target.value.newbyteorder(state[1])
+            self._complete_top(state)
         else:
             raise FormatError(
                 f"a pickle has values of unsupported types, or has protocol 0 or 1: {ADVICE}, with protocol 2 or later"
             )
+
+    def _add_items(self, values: list[Any], kind: type[Any]) -> None:
+        """Add ``values`` to the container at the top of the stack. For a dictionary, keys and values alternate."""
+        container = self._get_top(kind)
+        if kind is list:
+            container.extend(values)
+        elif kind is set:
+            container.update(self._check_members(values))
+        else:
+            container.update(zip(self._check_members(values[0::2]), values[1::2], strict=True))
+
+    def _complete_top(self, state: Any) -> None:
+        """Set the values of the array, or the byte order of the dtype, at the top of the stack.
+
+        ``state`` is the third element of the result of NumPy's ``ndarray.__reduce__`` or ``dtype.__reduce__``.
+        """
+        target = self._get_top(_Unfinished)
+        if target.value is None:
+            _, shape, dtype, is_fortran, data = self._charge_sizes(state)
+            target.value = _make_array_from_bytes(data, dtype, shape, "F" if is_fortran else "C")
+        # The second element of the state of a dtype is its byte order.
+        elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
+            target.value = target.value.newbyteorder(state[1])
+
+
+def _find_function(module: Any, name: Any) -> Callable[..., Any]:
+    """Return the function that replaces ``module.name`` of a pickle, or raise FormatError if there is none."""
+    if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
+        return function
+    if (module, name) == ("_codecs", "encode"):
+        return _encode_latin1
+    if name == "complex" and module in ("builtins", "__builtin__"):
+        return complex
+    raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")

@@ -33,6 +33,10 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
 
     Raises:
         ArkError: the file cannot be opened.
+
+    >>> from kaldi_standins.kaldiio.utils import open_like_kaldi
+    >>> open_like_kaldi("echo hello |").read()
+    'hello\\n'
     """
     if not isinstance(name, str | PathLike):
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
@@ -60,6 +64,12 @@ def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
 
     Raises:
         ArkError: the file cannot be opened.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio.utils import open_or_fd
+    >>> with open_or_fd(io.BytesIO(b"hello"), "rb") as file:
+    ...     file.read()
+    b'hello'
     """
     if isinstance(fname, str | PathLike):
         with open_like_kaldi(FileName(fname), mode) as file:
@@ -69,7 +79,13 @@ def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
 
 
 def seekable(f: Any) -> bool:
-    """Return True if an open file can seek."""
+    """Return True if an open file can seek.
+
+    >>> import io
+    >>> from kaldi_standins.kaldiio.utils import seekable
+    >>> seekable(io.BytesIO())
+    True
+    """
     return find_position(f) is not None
 
 
@@ -86,36 +102,40 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     'a.scp'
     """
     specifier = put_archive_first(specifier)
-    writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
-    if writing is None and reading is None:
+    wspecifier, rspecifier = classify_wspecifier(specifier), classify_rspecifier(specifier)
+    if wspecifier is None and rspecifier is None:
         raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE, scp:FILE or ark,scp:ARCHIVE,SCRIPT")
-    options = specifier.partition(":")[0].replace(" ", ",").split(",")
-    if writing is not None:
-        names = {"ark": writing.archive or None, "scp": writing.script or None}
+    words = specifier.partition(":")[0].replace(" ", ",").split(",")
+    if wspecifier is not None:
+        names = {"ark": wspecifier.archive or None, "scp": wspecifier.script or None}
     else:
-        assert reading is not None
-        names = {"ark": None, "scp": None, reading.kind: reading.rxfilename}
-    return {**names, **{flag: flag in options for flag in ("t", "o", "p", "f", "s", "cs")}}
+        assert rspecifier is not None
+        names = {"ark": None, "scp": None, rspecifier.kind: rspecifier.rxfilename}
+    return {**names, **{option: option in words for option in ("t", "o", "p", "f", "s", "cs")}}
 
 
 def put_archive_first(specifier: str) -> str:
     """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order. Other specifiers stay unchanged."""
-    options, _, names = specifier.partition(":")
-    words = options.split(",")
+    prefix, _, names = specifier.partition(":")
+    words = prefix.split(",")
     if not {"ark", "scp"} <= set(words) or words.index("ark") < words.index("scp") or "," not in names:
         return specifier
-    flags = [word for word in words if word not in ("ark", "scp")]
+    options = [word for word in words if word not in ("ark", "scp")]
     script, _, archive = names.partition(",")
-    return f"{','.join(['ark', 'scp', *flags])}:{archive},{script}"
+    return f"{','.join(['ark', 'scp', *options])}:{archive},{script}"
 
 
 class LazyLoader(MutableMapping[str, Any]):
     """Mapping from keys to objects that are loaded on access. Locations can be added, replaced and deleted.
 
     Args:
-        loader: function that loads an object. It takes the key and the location, such as ``feats.ark:123``, or without
-            ``places`` only the location.
-        places: maps keys to locations. A :class:`Script` is copied before the first change. None for an empty mapping.
+        loader: function that loads an object. It is called as ``loader(key, location)``, or as ``loader(location)`` if
+            ``locations`` is None.
+        locations: maps keys to locations, such as ``feats.ark:123``. A dictionary is changed in place. A
+            :class:`Script` is copied before the first change. None starts with an empty mapping.
+
+    Raises:
+        MissingKeyError: the key of an access or a deletion is not in the mapping.
 
     >>> from kaldi_standins.kaldiio.utils import LazyLoader
     >>> table = LazyLoader(str.upper)
@@ -124,14 +144,14 @@ class LazyLoader(MutableMapping[str, Any]):
     'FEATS.ARK:5'
     """
 
-    def __init__(self, loader: Callable[..., Any], places: Mapping[str, str] | None = None) -> None:
+    def __init__(self, loader: Callable[..., Any], locations: Mapping[str, str] | None = None) -> None:
         self._loader = loader
-        self._takes_key = places is not None
-        self._places: Mapping[str, str] = {} if places is None else places
+        self._takes_key = locations is not None
+        self._locations: Mapping[str, str] = {} if locations is None else locations
 
     def __getitem__(self, key: str) -> Any:
         try:
-            location = self._places[key]
+            location = self._locations[key]
         except MissingKeyError:
             raise
         except KeyError:
@@ -139,45 +159,45 @@ class LazyLoader(MutableMapping[str, Any]):
         return self._loader(key, location) if self._takes_key else self._loader(location)
 
     def __setitem__(self, key: str, location: str) -> None:
-        self._copy_places()[key] = location
+        self._copy_locations()[key] = location
 
     def __delitem__(self, key: str) -> None:
         try:
-            del self._copy_places()[key]
+            del self._copy_locations()[key]
         except KeyError:
             raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
 
     @property
     def _dict(self) -> dict[str, str]:
         """Locations by key. Public recipes use this private name."""
-        return self._copy_places()
+        return self._copy_locations()
 
-    def _copy_places(self) -> dict[str, str]:
-        """Return the locations as a dictionary that can be changed, and keep this dictionary."""
-        if not isinstance(self._places, dict):
-            self._places = dict(self._places.items())
-        return self._places
+    def _copy_locations(self) -> dict[str, str]:
+        """Return the locations as a dictionary that can be changed. Copy a :class:`Script` at the first call."""
+        if not isinstance(self._locations, dict):
+            self._locations = dict(self._locations.items())
+        return self._locations
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._locations)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return key in self._locations
 
     def __repr__(self) -> str:
         return f"LazyLoader [{len(self)} keys]"
 
 
-def map_places(script: Script) -> Mapping[str, str]:
+def map_locations(script: Script) -> Mapping[str, str]:
     """Map the keys of a script file to locations. As in kaldiio, a duplicate key maps to its last line."""
     try:
         script.check_unique()
     except OrderError:
-        return dict(script.lines())
+        return dict(script.iterate_lines())
     return script

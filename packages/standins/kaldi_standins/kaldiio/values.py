@@ -65,18 +65,20 @@ class KaldiioCodec(AnyCodec):
     def read(self, source: Source) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
-            to_little_endian = BytesSource(swap_bytes(source, ">"), name=source.name) if self._big_endian else source
-            return self.detect(to_little_endian).read(to_little_endian)
+            little_endian_source = (
+                BytesSource(swap_bytes(source, ">"), name=source.name) if self._big_endian else source
+            )
+            return self.detect_codec(little_endian_source).read(little_endian_source)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
-        if (extended := find_extended_reader(head)) is not None:
-            return extended(source, **self._load_kwargs)
+        if (read_extended := find_extended_reader(head)) is not None:
+            return read_extended(source, **self._load_kwargs)
         if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
-        """Read an object in the text format. Whole numbers give an int32 vector, other numbers float32.
+        """Read an object in text. Whole numbers become an int32 vector, and other numbers a float32 vector.
 
         All other objects have the type that :class:`~io_ark.codecs.AnyCodec` detects.
         """
@@ -97,11 +99,11 @@ class KaldiioCodec(AnyCodec):
                 return np.array([float(word) for word in words], np.float32)
         return super().read(source)
 
-    def part(self, source: Source, selection: Range | None) -> Any:
+    def read_part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.part(self, source, selection)  # Only Kaldi's binary arrays can be read in part.
-        return super().part(source, selection)
+            return Codec.read_part(self, source, selection)  # Only Kaldi's binary arrays can be read in part.
+        return super().read_part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:
@@ -111,9 +113,9 @@ class KaldiioCodec(AnyCodec):
         elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
             sink.write(format_array(as_array(value)))
         elif binary and self._big_endian:
-            gathered = io.BytesIO()
-            self._write_binary(gathered, value)
-            sink.write(swap_bytes(BytesSource(gathered.getvalue()), "<"))
+            buffer = io.BytesIO()
+            self._write_binary(buffer, value)
+            sink.write(swap_bytes(BytesSource(buffer.getvalue()), "<"))
         elif binary:
             self._write_binary(sink, value)
         else:
@@ -128,7 +130,7 @@ class KaldiioCodec(AnyCodec):
 
 
 def _peek_until(source: Source, stop: bytes) -> bytes:
-    """Return the bytes up to the first byte ``stop``, or to the end of the source, without consuming them."""
+    """Return the bytes before the first byte ``stop``, or all remaining bytes, without consuming them."""
     size = _FIRST_LOOK
     while stop not in (head := source.peek(size)) and len(head) == size:
         size *= 4
@@ -155,23 +157,23 @@ def get_codec(endian: str) -> KaldiioCodec:
     return KaldiioCodec(endian=endian)
 
 
-def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkError) -> Any:
+def load_numpy_range(load: Callable[[str], Any], rxfilename: str, kaldi_error: ArkError) -> Any:
     """Load an object with a range that Kaldi's rules refuse, and cut out the range by NumPy's rules.
 
-    ``load`` loads the object at an rxfilename without the range. ``refused`` is the error of Kaldi's rules.
+    ``load`` loads the object at an rxfilename without the range. ``kaldi_error`` is the error of Kaldi's rules.
 
     Raises:
-        ArkError: the object cannot be opened or read. ``refused`` is raised if the object does not have the range.
+        ArkError: the object cannot be opened or read. ``kaldi_error`` is raised if the object does not have the range.
     """
-    name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
-    slices = parse_slices(part) if bracket and rxfilename.rstrip().endswith("]") else None
+    name, bracket, range_text = rxfilename.rstrip().removesuffix("]").rpartition("[")
+    slices = parse_slices(range_text) if bracket and rxfilename.rstrip().endswith("]") else None
     if slices is None:
-        raise refused
+        raise kaldi_error
     value = load(name)
     try:
         return cut_slices(value, slices)
     except (IndexError, TypeError):
-        raise refused from None
+        raise kaldi_error from None
 
 
 class KaldiioLoader(Loader):
@@ -189,20 +191,20 @@ class KaldiioLoader(Loader):
         super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, rxfilename: str) -> Any:
-        """Load the object at a location. A range that Kaldi refuses is tried as a NumPy slice. Errors name the key."""
+        """Load the object at a location. A range that Kaldi refuses is read as a NumPy slice. Errors name the key."""
         try:
             return super().load_value(key, rxfilename)
         except (RangeError, SpecifierError) as error:
             return load_numpy_range(partial(super().load_value, key), rxfilename, error)
 
 
-def parse_slices(part: str) -> tuple[slice, ...] | None:
+def parse_slices(range_text: str) -> tuple[slice, ...] | None:
     """Parse a range such as ``0:9,2`` as kaldiio does, with both ends included. Return None for any other string.
 
     Each slice of the result excludes its end, as in Python.
     """
     slices = []
-    for interval in part.split(","):
+    for interval in range_text.split(","):
         if interval in ("", ":"):
             slices.append(slice(None))
             continue

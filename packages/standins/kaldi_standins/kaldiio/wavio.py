@@ -62,7 +62,7 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 
 
 def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
-    """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return the number of bytes.
+    """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return its number of bytes.
 
     Args:
         fd: name of a file, or open file.
@@ -71,12 +71,17 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
     Raises:
         ArkError: the file cannot be opened, the samples are not int16 or uint8, or they have more than two dimensions.
+
+    >>> import io, numpy as np
+    >>> from kaldi_standins.kaldiio import wavio
+    >>> wavio.write_wav(io.BytesIO(), 16000, np.zeros(100, np.int16))
+    244
     """
-    gathered = io.BytesIO()
-    write_audio(gathered, rate, array)
+    buffer = io.BytesIO()
+    write_audio(buffer, rate, array)
     with open_sink(fd) as output:
-        output.write(gathered.getbuffer())
-    return len(gathered.getbuffer())
+        output.write(buffer.getbuffer())
+    return len(buffer.getbuffer())
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
@@ -96,6 +101,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     frame_bytes = channels * samples.itemsize
+    # The header has 16 bits for a frame, and 32 bits for bytes per second and for the size, which counts 36 bytes more.
     if not 0 < frame_bytes < 2**16 or not 0 < rate * frame_bytes < 2**32 or samples.nbytes >= 2**32 - 36:
         size = f"{len(samples)} samples of {channels} channel{'s' * (channels != 1)} at {rate} Hz"
         raise FormatError(f"{size} do not fit into a wave file: correct the channels or the rate, or split the audio")
@@ -114,6 +120,7 @@ def read_audio(source: Source) -> Audio:
     coding, bits = _detect_format(source)
     if coding == _PCM and 0 < bits <= 16:
         return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
+    # Without a valid size in the RIFF header, the audio extends to the end of the source.
     size = int.from_bytes(source.peek(8)[4:], "little")
     remaining = source.count_remaining()
     is_known = 0 < size < _MIN_UNKNOWN_BYTES if remaining is None else 0 < size < 2**31 and size + 8 <= remaining
@@ -121,7 +128,7 @@ def read_audio(source: Source) -> Audio:
 
 
 def _detect_format(source: Source) -> tuple[int, int]:
-    """Return the coding and the bits per sample of the wave file at the next byte: 16-bit PCM for an invalid header."""
+    """Return the coding and bits per sample of the wave file at the next byte, or of 16-bit PCM if it is invalid."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
         coding, bits = _FORMAT_FIRST.unpack(start)
@@ -153,9 +160,9 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     source.skip(size - 16)
     chunks.skip_padding(size)
     data_bytes = chunks.enter_chunk(b"data")
-    unknown = UNKNOWN_DATA_SIZES if chunks.riff_size in UNKNOWN_RIFF_SIZES else UNKNOWN_DATA_SIZES[1:]
-    data = read_samples(source, None if data_bytes in unknown else data_bytes)
-    if data_bytes not in unknown:
+    unknown_sizes = UNKNOWN_DATA_SIZES if chunks.riff_size in UNKNOWN_RIFF_SIZES else UNKNOWN_DATA_SIZES[1:]
+    data = read_samples(source, None if data_bytes in unknown_sizes else data_bytes)
+    if data_bytes not in unknown_sizes:
         chunks.skip_padding(data_bytes)
     kind = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
     count = len(data) // (channels * kind.itemsize)
@@ -164,7 +171,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format with soundfile, by default to float64 samples in -1 to 1.
+    """Decode an audio file of any format with soundfile, by default to float64 samples from -1 to 1.
 
     Args:
         data: bytes of the file.
