@@ -33,11 +33,7 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that raises OptionError for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error for :func:`main`.
-
-        Raises:
-            OptionError: always.
-        """
+        """Raise :class:`OptionError`, which :func:`main` reports, with the message of argparse."""
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:
@@ -176,7 +172,10 @@ def _print_advice(path: str) -> None:
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield a label for messages, samples, features, and the sampling rate in Hz or None, for each pair in a file."""
+    """Yield a label, the samples, the features, and the rate in Hz or None, for each pair of arrays in a NumPy file.
+
+    The label names the file and the samples in messages. Raise FeatureError if an array is missing or not of numbers.
+    """
     try:
         arrays = load_npz(path)
     except ArkError as error:
@@ -196,7 +195,7 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 @contextlib.contextmanager
 def show_warnings_in_one_line() -> Iterator[None]:
-    """Within this context, print each warning on one line, with options as on the command line."""
+    """Within this context, print each warning on one line. Name Python's parameters as on the command line."""
 
     def print_warning(message: Warning | str, *_: object, **__: object) -> None:
         text = str(message).replace("; pass statistics=", "; pass --statistics=")
@@ -208,7 +207,7 @@ def show_warnings_in_one_line() -> Iterator[None]:
 
 
 def report_error(error: Exception) -> int:
-    """Print an error, and return its exit status. An OSError without a file name, from standard output, is raised."""
+    """Print an error, and return its exit status. Raise an OSError of standard output, which has no file name."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

@@ -22,12 +22,12 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     Returns:
         A mask of the frames, (frames,).
     """
-    bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)
-    filled = counts > 0
-    starts = (np.cumsum(counts) - counts)[filled]
+    bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
+    has_keys = counts > 0
+    starts = (np.cumsum(counts) - counts)[has_keys]
     collides = np.zeros(len(counts), bool)
     if len(starts):  # If a bit occurs twice, the sum of the bits differs from their union.
-        collides[filled] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
+        collides[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
     return collides
 
 
@@ -89,7 +89,7 @@ def order_keys_by_sort(keys: list[int]) -> list[int]:
 def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> int:
     """Partition ``order[begin:end]``, indices of ``keys``, in place around the median of three keys, as std::sort does.
 
-    Return the index at which the part with the larger keys begins.
+    The three are the second, the middle and the last key. Return the index at which the larger keys begin.
     """
     one, two, three = begin + 1, begin + (end - begin) // 2, end - 1
     x, y, z = (keys[order[index]] for index in (one, two, three))

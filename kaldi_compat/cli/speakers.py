@@ -138,10 +138,10 @@ class Trials:
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
-        """Score the pairs whose keys both have values, up to the first error. Log missing keys.
+        """Score the pairs of keys that both have values. Stop before the pair that causes an error. Log missing keys.
 
         Returns:
-            The scored pairs, their scores, and the error; None without an error.
+            The scored pairs, their scores, and the error, or None if all pairs could be read and scored.
         """
         first_values, error = _collect_values(self.find[0]([first for first, _ in pairs]))
         second_keys = [pair[1] for pair, first in zip(pairs, first_values, strict=False) if first is not None]
@@ -166,7 +166,7 @@ class Trials:
 
 
 def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the values up to the first error, and the error, or None without an error."""
+    """Return the values before the first error that the iteration raises, and the error, or None without an error."""
     collected = list[Any]()
     try:
         collected.extend(values)  # After an error, this keeps the values before it.

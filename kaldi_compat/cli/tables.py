@@ -50,7 +50,7 @@ class Tables(ExitStack):
         return reader.blocks()
 
     def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
-        """Open a table to look up entries by key, or by the speaker of a key with the rspecifier ``utt2spk``."""
+        """Open a table to look up entries by key, or by a key's speaker if ``utt2spk`` is an rspecifier of speakers."""
         reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
         return reader
@@ -78,7 +78,7 @@ class Tables(ExitStack):
         return iter(queue)
 
     def map_in_threads(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
-        """Iterate over ``function(item)`` in the order of items, computed in threads if there is a second core."""
+        """Return an iterator over ``function(item)``, in order. Threads compute the results if there are two cores."""
         if not has_second_core():
             return map(function, items)
         from concurrent.futures import ThreadPoolExecutor  # This import is slow.
@@ -95,11 +95,12 @@ class Tables(ExitStack):
 
 
 def _read_needed_blocks(
-    reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
+    reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], min_bytes: int
 ) -> Iterator[Block]:
-    """Yield blocks of at least ``max_bytes`` bytes, in which objects that are not needed are None (see ``read``).
+    """Yield blocks in which objects that are not needed are None (see :meth:`Tables.read`).
 
-    An object that is not needed counts as one byte. The entries before an error are yielded before it is raised.
+    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte. The
+    entries before an error are yielded before it is raised.
     """
     keys: list[str] = []
     values: list[Any] = []
@@ -110,7 +111,7 @@ def _read_needed_blocks(
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
-            if size >= max_bytes:
+            if size >= min_bytes:
                 yield create_block(keys, values)
                 keys, values, size = [], [], 0
     except ArkError:
@@ -220,7 +221,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             self._look_up(list(dict.fromkeys(keys)))
         return [self._found[key] for key in keys]
 
-    def has(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Return True if the table has a key. The value stays in memory for the look-up that follows."""
         return key in self if self.allows_one_lookup else self.find_each([key])[0] is not None
 
@@ -252,7 +253,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 raise
 
     def can_find_many(self, rspecifier: str) -> bool:
-        """Return True if looking up many keys at once takes no more memory or time than one by one.
+        """Return True if looking up many keys at once takes no more memory or time than looking them up one by one.
 
         This is the case for archives whose entries stay in memory. It is not the case for standard input and named
         pipes, from which the next entry may arrive much later.

@@ -186,9 +186,9 @@ def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: floa
         raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
-    negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
-    if len(negative):
-        column = int(negative[0])
+    negative_columns = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
+    if len(negative_columns):
+        column = int(negative_columns[0])
         raise FeatureError(
             f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: no features have such "
             "statistics, so compute the statistics again"

@@ -35,11 +35,12 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         blocks, table = tables.read("matrix", source), tables.open_lookup(codec, posteriors)
         writer = tables.write("matrix", target)
 
-        def append(block: ArrayBlock) -> ArrayBlock:
+        def append_to_block(block: ArrayBlock) -> ArrayBlock:
+            """Look up the posteriors of the utterances of a block, and append them."""
             values = table.find(block, "Could not read posteriors for utterance {}".format)
             return append_posteriors(block, values, options.post_dim)
 
-        counts = map_table(blocks, writer, append)
+        counts = map_table(blocks, writer, append_to_block)
     return log_status(counts)
 
 

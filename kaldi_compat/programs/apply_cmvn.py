@@ -59,7 +59,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         else:
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
-        def normalize(block: ArrayBlock) -> ArrayBlock:
+        def normalize_features(block: ArrayBlock) -> ArrayBlock:
             """Normalize a block with the statistics of its entries, and warn about statistics that are not finite."""
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
@@ -68,10 +68,10 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.names()
-                check.check(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
+                check.check_arrays(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
             return normalize_block(block, replaced, options)
 
-        counts = map_table(blocks, writer, normalize)
+        counts = map_table(blocks, writer, normalize_features)
     statistics_names = "mean and variance" if options.norm_vars else "mean"
     logger.info(
         "Applied cepstral %s normalization to %d utterances, errors on %d", statistics_names, counts.done, counts.failed

@@ -26,7 +26,8 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     check = FiniteCheck()
 
-    def normalize(block: ArrayBlock) -> ArrayBlock:
+    def normalize_features(block: ArrayBlock) -> ArrayBlock:
+        """Normalize a block of utterances, and warn about floored variances and about results that are not finite."""
         feats, bounds = stack_rows(block), block.rows()
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
@@ -36,7 +37,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         check.check_last_rows(block, normalized, bounds)
         return block.with_rows(normalized)
 
-    counts = convert_table(normalize, "matrix", source, target)
+    counts = convert_table(normalize_features, "matrix", source, target)
     logger.info(
         "Applied sliding-window cepstral mean %snormalization to %d utterances, %d had errors.",
         "and variance " if options.norm_vars else "",

@@ -53,6 +53,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
+                """Multiply the transforms A of a block with the transforms B of the same utterances."""
                 matrices = find_b(block)  # Look up B first: if B is missing, A need not be readable.
                 return compose_entries(block, stack_matrices(block), matrices, options)
 
@@ -85,6 +86,7 @@ def make_lookups(
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find_transforms(block: Block) -> Matrix:
+        """Return the transforms of the utterances of a block, (entries, rows, columns)."""
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
             block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
@@ -97,8 +99,9 @@ def make_lookups(
         return matrices
 
     def has_transform(key: str) -> bool:
+        """Return True if the table has a transform for an utterance."""
         (speaker,) = [key] if speakers is None else speakers.find_each([key])
-        return speaker is not None and table.has(speaker)
+        return speaker is not None and table.has_key(speaker)
 
     return find_transforms, has_transform
 

@@ -60,7 +60,13 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in the order of the calls' names. Utterances of other calls form groups of one.
+    """Return the pairs of utterances of all calls with two utterances. Utterances of other calls form groups of one.
+
+    The calls are sorted by name.
+
+    Args:
+        lines: lines of the file, with an utterance, its call, and its channel.
+        name: name of the file, for errors.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -93,7 +99,7 @@ class CallBlock:
     roles: list[int] = field(default_factory=list)
     size: int = 0  # Size of the features in bytes.
 
-    def can_add(self, feats: list[Matrix]) -> bool:
+    def can_add_features(self, feats: list[Matrix]) -> bool:
         """Return True if the block is empty, or if it has room and the dimension of all matrices in ``feats``."""
         if not self.feats:
             return True
@@ -151,7 +157,7 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
-            if not block.can_add(feats):
+            if not block.can_add_features(feats):
                 yield block
                 block = CallBlock()
             block.add_call(keys, feats, roles)

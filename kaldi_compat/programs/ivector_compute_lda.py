@@ -46,7 +46,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                 if key in vectors:
                     logger.warning("Duplicate iVector found for utterance %s, ignoring it.", key)
                     failed += 1
-                elif not table.has(key):
+                elif not table.has_key(key):
                     logger.warning("utt2spk has no entry for utterance %s, skipping it.", key)
                     failed += 1
                 else:

@@ -43,11 +43,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status.
-
-    Raises:
-        OptionError: the table is empty.
-    """
+    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status."""
     with Tables() as tables:
         total, count = sum_vectors(tables.read("vector", source))
     if not count:
@@ -67,7 +63,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         writer = tables.write("vector", target)
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
-        def average(speaker: str, utterances: list[str]) -> Vector:
+        def average_speaker(speaker: str, utterances: list[str]) -> Vector:
             """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
             nonlocal dim, done, failed
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
@@ -84,7 +80,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         def average_block(block: Block) -> Block:
             """Average the vectors of each speaker in a block, and add the means to the sums that are logged."""
             nonlocal squares, total
-            result = block.map(average)
+            result = block.map(average_speaker)
             means = [mean for _, mean in result.entries()]
             if means:
                 elements = np.concatenate(means)

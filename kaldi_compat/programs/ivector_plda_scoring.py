@@ -53,13 +53,13 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
                 select_entries_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
             )
             missing += len(block) - len(entries)
-            speakers.add(plda, options, entries, num_utts)
+            speakers.add_vectors(plda, options, entries, num_utts)
         logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
         speakers.log_mean_scale()
         logger.info("Reading test iVectors")
         utterances = Vectors("test", "utterance")
         for block in test_blocks:
-            utterances.add(plda, options, list(block.entries()), None)
+            utterances.add_vectors(plda, options, list(block.entries()), None)
         logger.info("Read %d test iVectors.", len(utterances.mapped))
         utterances.log_mean_scale()
 
@@ -78,7 +78,7 @@ def select_entries_with_counts(block: Block, numbers: LookupReader[int]) -> tupl
     """Return the entries whose keys have a number of utterances in ``numbers``, and the numbers. Log the other keys."""
     entries, counts = [], []
     for key, vector in block.entries():
-        if numbers.has(key):
+        if numbers.has_key(key):
             entries.append((key, vector))
             counts.append(numbers[key])
         else:
@@ -99,7 +99,9 @@ class Vectors:
         self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
         self.total_scale = 0.0
 
-    def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
+    def add_vectors(
+        self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None
+    ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
         ``numbers`` has the number of utterances whose mean each vector is; None for one utterance. Vectors are scaled
@@ -135,11 +137,7 @@ class Vectors:
             self.mapped[key] = vector, number
 
     def log_mean_scale(self) -> None:
-        """Log the mean of the factors that normalize the lengths of the vectors.
-
-        Raises:
-            OptionError: there are no vectors.
-        """
+        """Log the mean of the factors that normalize the lengths. Raise OptionError if there are no vectors."""
         if not self.mapped:
             raise OptionError(f"No {self.name} iVectors present.")
         mean = format_number(self.total_scale / len(self.mapped))

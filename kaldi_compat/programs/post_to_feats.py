@@ -24,6 +24,7 @@ def main(options: PosteriorOptions, source: str, target: str) -> int:
     require_post_dim(options)
 
     def convert_block(block: PosteriorBlock) -> ArrayBlock:
+        """Convert the posteriors of each utterance to a matrix (frames, classes)."""
         rows = make_posterior_matrix(block.posteriors, options.post_dim)
         shapes = np.stack((block.frames, np.full(len(block), options.post_dim)), axis=1)
         return ArrayBlock(block.keys, rows.reshape(-1), shapes)

@@ -22,8 +22,8 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     with Tables() as tables:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
-        def select(block: ArrayBlock) -> ArrayBlock:
-            """Keep the frames of a block whose activity is 1. An utterance without such frames is skipped."""
+        def select_frames(block: ArrayBlock) -> ArrayBlock:
+            """Return the frames of a block whose activity is 1. Raise Skip if all activities of an utterance are 0."""
             feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
@@ -42,6 +42,6 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
             return block.with_rows(feats[is_voiced], voiced_counts)
 
-        counts = map_table(blocks, tables.write("matrix", target), select)
+        counts = map_table(blocks, tables.write("matrix", target), select_frames)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
     return counts.status
