@@ -222,10 +222,10 @@ class SpectralExtractor:
         """
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
-        return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
+        return table.require_values(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, but the options forbid it or it is not alone."""
+        """Raise AudioError if audio must be resampled, but the options forbid it or the block has other entries."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -243,13 +243,13 @@ def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactC
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
-    own_options = select_feature_options(feature.options, options)
+    feature_options = select_feature_options(feature.options, options)
     is_supported = feature.options in KINDS
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
-        return ExactComputer(make_plan(own_options))
-    return TorchComputer(feature.import_class()(own_options, engine=cast(Any, options.engine)), options.device)
+        return ExactComputer(make_plan(feature_options))
+    return TorchComputer(feature.import_class()(feature_options, engine=cast(Any, options.engine)), options.device)
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> No
     try:
         descriptor = os.open(path, WRITE_FLAGS | NO_LINK, 0o666)
     except OSError as error:
-        if error.errno != errno.ELOOP or not os.path.islink(path):
+        if error.errno != errno.ELOOP or not os.path.islink(path):  # NO_LINK refuses a symbolic link with ELOOP.
             raise
         if is_replaceable(Path(path)):
             os.unlink(path)

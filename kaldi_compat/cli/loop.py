@@ -68,7 +68,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
     for block in blocks:
         try:
             result = function(block)
-        except MapError as error:
+        except MapError as error:  # The function has mapped the entries before an entry that caused an error.
             counts.done += len(error.done)
             counts.failed += error.skipped
             yield error.done
@@ -95,7 +95,7 @@ def _compute_around_missing(
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
-        if run[0] is None:
+        if run[0] is None:  # The entries of a run are all present or all missing.
             yield from compute_results(function, [part], counts)
         else:
             for warning in run:

@@ -34,7 +34,7 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
 def order_keys_by_hash(
     keys: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Order the keys of each frame as an iteration over a hash table of these keys does.
+    """Return the order in which GNU's hash table lists the keys of each frame.
 
     Args:
         keys: the keys, frame by frame and in the order of insertion, (entries,).
@@ -42,21 +42,24 @@ def order_keys_by_hash(
         counts: number of keys of each frame, (frames,).
 
     Returns:
-        Indices of the keys in the order of iteration, (entries,).
+        Indices of the keys in this order, (entries,), frame by frame.
     """
     # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
     insertion_times = np.arange(len(keys))
     _, first_key, bucket = np.unique(frames * BUCKETS[0] + keys % BUCKETS[0], return_index=True, return_inverse=True)
     order = np.lexsort((-insertion_times, -first_key[bucket], frames))
     ends = np.cumsum(counts)
-    for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
+    for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():  # The tables of these frames grow.
         begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
         order[begin:end] = begin + np.array(order_keys_by_growing_hash(keys[begin:end].tolist()))
     return order
 
 
 def order_keys_by_growing_hash(keys: list[int]) -> list[int]:
-    """Return the indices of keys in the order of a hash table that grows while the keys are inserted."""
+    """Return the indices of keys in the order in which GNU's hash table lists them if it grows during the insertions.
+
+    A table that grows inserts its entries again, in the order in which it listed them before.
+    """
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
         num_buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))

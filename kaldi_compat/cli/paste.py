@@ -34,7 +34,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
         def combine_block(block: ArrayBlock) -> ArrayBlock:
             """Combine the entries of a block of the first table with those of the other tables."""
             other_arrays = [
-                table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
+                table.require_values(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
             values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.names())

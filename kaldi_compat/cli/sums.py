@@ -203,7 +203,7 @@ class _Sums:
             Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.
         """
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
-        systems = [(system, system.reader.find_each(keys)) for system in self.systems]
+        systems = [(system, system.reader.find_values(keys)) for system in self.systems]
         shapes_match = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
         if not all(shapes_match):
             require_one_entry(block, block)

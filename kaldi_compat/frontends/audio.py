@@ -36,7 +36,7 @@ def prepare_audio(
     preset: Preset,
     size: int,
     resample: Callable[[Array, Any, int, int], Array],
-    recorded: Tracing = UNTRACED,
+    tracing: Tracing = UNTRACED,
 ) -> CheckedAudio:
     """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
@@ -50,7 +50,7 @@ def prepare_audio(
         preset: preset that gives the sampling rate of the result, and says if the mean is subtracted.
         size: number of samples in a frame at the preset's sampling rate.
         resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
-        recorded: flags of the tools that record the operations on the samples.
+        tracing: flags of the tools that record the operations on the samples.
 
     Returns:
         Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, if any.
@@ -62,7 +62,7 @@ def prepare_audio(
         refuse_rate_as_lengths(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
     audio = scale_to_unit(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
-    if not recorded.traced:
+    if not tracing.traced:
         if len(shape) not in (1, 2):
             raise AudioError(
                 f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the "
@@ -76,7 +76,7 @@ def prepare_audio(
     if lengths is not None:
         row_lengths = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_padding(audio[..., None], row_lengths)[..., 0]
-    if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
+    if not tracing.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
         if row_lengths is None:
             warn_of_channels(audio)
@@ -85,7 +85,7 @@ def prepare_audio(
         row_lengths = None if row_lengths is None else convert_like(count_resampled(row_lengths, rate, target), audio)
     if preset.subtract_clip_mean:
         audio = _subtract_mean(audio, row_lengths)
-    return CheckedAudio(audio, row_lengths, tracing=recorded)
+    return CheckedAudio(audio, row_lengths, tracing=tracing)
 
 
 def _subtract_mean(audio: Array, row_lengths: Any) -> Array:

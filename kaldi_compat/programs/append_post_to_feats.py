@@ -37,7 +37,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
 
         def append_to_block(block: ArrayBlock) -> ArrayBlock:
             """Look up the posteriors of the utterances of a block, and append them."""
-            values = table.find(block, "Could not read posteriors for utterance {}".format)
+            values = table.require_values(block, "Could not read posteriors for utterance {}".format)
             return append_posteriors(block, values, options.post_dim)
 
         counts = map_table(blocks, writer, append_to_block)

@@ -37,7 +37,7 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
         blocks, table = tables.read("matrix", source), tables.open_lookup("vector", vectors)
         writer = tables.write("matrix", target)
         missing = "Could not read vector for utterance {}".format
-        counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
+        counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.require_values(block, missing)))
     return log_status(counts)
 
 

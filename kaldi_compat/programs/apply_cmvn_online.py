@@ -69,7 +69,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                 for _, names in block.entries()
                 for group in group_utterances(names, make_normalizer())
             )
-            find = partial(table.find, missing="No features for utterance {}".format)
+            find = partial(table.require_values, missing="No features for utterance {}".format)
             counts = map_table(
                 groups, writer, lambda group: normalize_features(ArrayBlock.from_arrays(group.names(), find(group)))
             )

@@ -57,22 +57,24 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
     return normalized
 
 
-def warn_of_floored_variances(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
+def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max_warnings: int) -> None:
     """Log a warning for each frame with floored variances.
 
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
-        size: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
+        window_sizes: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
         max_warnings: largest number of warnings; negative for no limit.
     """
-    floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
-    frames = np.flatnonzero((floored > 0) & (size > 1))
-    reported = frames if max_warnings < 0 else frames[:max_warnings]
-    for frame in reported:
+    floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
+    frames = np.flatnonzero((floored_counts > 0) & (window_sizes > 1))
+    reported_frames = frames if max_warnings < 0 else frames[:max_warnings]
+    for frame in reported_frames:
         logger.warning(
-            "Flooring when normalizing variance, floored %d elements; num-frames was %d", floored[frame], size[frame]
+            "Flooring when normalizing variance, floored %d elements; num-frames was %d",
+            floored_counts[frame],
+            window_sizes[frame],
         )
-    if len(reported) < len(frames):
+    if len(reported_frames) < len(frames):
         logger.warning(
             "Suppressing the remaining variance flooring warnings. "
             "Run program with --max-warnings=-1 to see all warnings."

@@ -93,7 +93,7 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
         Skip: an utterance cannot be compared. The exception has Kaldi's warning.
         FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
-    others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
+    others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
         (num_frames, dim), (other_num_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape

@@ -89,8 +89,8 @@ def make_lookups(
         """Return the transforms of the utterances of a block, (entries, rows, columns)."""
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
-            block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
-        transforms = table.find(block, lambda key: f"Second table does not have key {key}")
+            block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])
+        transforms = table.require_values(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(
             transforms
             if len({transform.shape for transform in transforms}) == 1
@@ -100,7 +100,7 @@ def make_lookups(
 
     def has_transform(key: str) -> bool:
         """Return True if the table has a transform for an utterance."""
-        (speaker,) = [key] if speakers is None else speakers.find_each([key])
+        (speaker,) = [key] if speakers is None else speakers.find_values([key])
         return speaker is not None and table.has_key(speaker)
 
     return find_transforms, has_transform

@@ -77,7 +77,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
         return feats, None
-    vectors = weights.find(block, lambda key: f"No weights available for utterance {key}")
+    vectors = weights.require_values(block, lambda key: f"No weights available for utterance {key}")
     if list(map(len, vectors)) != block.shapes[:, 0].tolist():
         raise Skip(f"Weights for utterance {key} have wrong dimension {len(vectors[0])} vs. {len(feats)}")
     return feats, np.concatenate(vectors)
@@ -171,12 +171,12 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
     """
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The features are then looked up one by one, which raises the error again.
-            present_feats = [value for value in table.find_each(keys) if value is not None]
+            present_feats = [value for value in table.find_values(keys) if value is not None]
             if len(present_feats) == len(keys):
                 yield ArrayBlock.from_arrays(keys, present_feats)
                 return
     for key in keys:
-        (value,) = table.find_each([key])
+        (value,) = table.find_values([key])
         if value is None:
             logger.warning("Did not find features for utterance %s", key)
             counts.failed += 1

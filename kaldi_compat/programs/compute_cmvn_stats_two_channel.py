@@ -176,7 +176,7 @@ def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[l
     """
     keys, feats = [], []
     for key in utterances:
-        (value,) = table.find_each([key])
+        (value,) = table.find_values([key])
         if value is None:
             logger.warning("No feature data for utterance %s", key)
         else:

@@ -65,10 +65,10 @@ def copy_table(options: Options, source: str, target: str) -> int:
         def copy_block(block: Block) -> Block:
             """Return a block of matrices, compressed if an option asks for it, and write their numbers of frames."""
             matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
-            copied = matrices if method is None else compress_block(matrices, method, writer)
+            result = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames_writer is not None:
                 num_frames_writer.write_block(matrices.map(lambda _, matrix: len(matrix)))
-            return copied
+            return result
 
         counts = map_table(tables.read(options.kind_in, source), writer, copy_block)
     logger.info("Copied %d feature matrices.", counts.done)

@@ -98,13 +98,13 @@ def cut_segments(
     features: dict[str, Matrix | None] = {}
     with suppress(ArkError, Skip):  # The segments are then looked up one by one, which raises the error again.
         names = [segment.recording for segment in segments if isinstance(segment, Segment)]
-        features = dict(zip(names, recordings.find_each(names), strict=True))
+        features = dict(zip(names, recordings.find_values(names), strict=True))
     try:
         for segment in segments:
             try:
                 if isinstance(segment, Skip):
                     raise segment
-                feats = features[segment.recording] if features else recordings.find_each([segment.recording])[0]
+                feats = features[segment.recording] if features else recordings.find_values([segment.recording])[0]
                 if feats is None:
                     raise Skip(
                         f"Did not find features for utterance {segment.recording}, skipping segment {segment.key}"

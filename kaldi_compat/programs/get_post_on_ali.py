@@ -27,7 +27,9 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), 0)
         table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)
-        counts = map_table(blocks, writer, lambda block: look_up_weights(block, table.find(block, lambda key: "")))
+        counts = map_table(
+            blocks, writer, lambda block: look_up_weights(block, table.require_values(block, lambda key: ""))
+        )
     logger.info(
         "Done getting the posteriors under the alignment path for %d utterances. %d with missing alignments.",
         counts.done,

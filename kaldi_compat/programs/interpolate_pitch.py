@@ -48,12 +48,12 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if totals.frames:
-        gaps, changed = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
+        gap_percent, changed_percent = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
             totals.frames,
-            gaps,
-            changed,
+            gap_percent,
+            changed_percent,
         )
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

@@ -43,7 +43,7 @@ def make_finder(table: LookupReader[Vector]) -> Find:
         """Yield the vector of each key, or None. Look up keys one by one, so that errors occur in Kaldi's order."""
         table.prefetch(keys)
         for key in keys:
-            yield table.find_each([key])[0]
+            yield table.find_values([key])[0]
 
     return find_vectors
 

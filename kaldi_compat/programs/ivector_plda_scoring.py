@@ -100,19 +100,19 @@ class Vectors:
         self.total_scale = 0.0
 
     def add_vectors(
-        self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None
+        self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], num_utts: list[int] | None
     ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        ``numbers`` has the number of utterances whose mean each vector is; None for one utterance. Vectors are scaled
-        if ``options.normalize_length`` is True.
+        A vector is the mean of a number of utterances, which ``num_utts`` lists, or of one utterance if it is None.
+        Vectors are scaled if ``options.normalize_length`` is True.
 
         Raises:
             OptionError: a key is repeated.
             FeatureError: a vector does not have the dimension of the model, or a number is not positive.
         """
-        numbers = numbers or [1] * len(entries)
-        for (key, vector), number in zip(entries, numbers, strict=True):
+        num_utts = num_utts or [1] * len(entries)
+        for (key, vector), number in zip(entries, num_utts, strict=True):
             if key in self.mapped:
                 raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
             if len(vector) != plda.dim:
@@ -129,11 +129,11 @@ class Vectors:
         doubles = np.stack([vector for _, vector in entries]).astype(np.float64)
         mapped = plda.transform_vectors(doubles, normalize_length=False)
         simple = options.simple_length_normalization
-        factors = plda.compute_length_factors(mapped, numbers, simple_length_normalization=simple)
+        factors = plda.compute_length_factors(mapped, num_utts, simple_length_normalization=simple)
         self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
         if options.normalize_length:
             mapped *= factors[:, None]
-        for (key, _), vector, number in zip(entries, mapped.astype(np.float32), numbers, strict=True):
+        for (key, _), vector, number in zip(entries, mapped.astype(np.float32), num_utts, strict=True):
             self.mapped[key] = vector, number
 
     def log_mean_scale(self) -> None:

@@ -27,7 +27,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
             feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
-            activities = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
+            activities = vad.require_values(block, lambda key: f"No VAD input found for utterance {key}")
             activity, lengths = np.concatenate(activities), block.shapes[:, 0]
             if not np.array_equal(list(map(len, activities)), lengths):
                 raise Skip(

@@ -53,7 +53,7 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
             nonlocal num_frames, num_disjoint
             warning = "Second set of posteriors has nothing for key {}, producing no output."
-            addends = table.find(block, warning.format)
+            addends = table.require_values(block, warning.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")

@@ -97,7 +97,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
         def transform_block(block: ArrayBlock) -> ArrayBlock:
             """Transform the features of a block, and add the log determinants of the transforms."""
             feats = stack_rows(block)
-            matrices = [global_transform] if table is None else table.find(block, MISSING.format)
+            matrices = [global_transform] if table is None else table.require_values(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))

@@ -34,7 +34,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
         def look_up_and_weight(block: PosteriorBlock) -> PosteriorBlock:
             """Multiply the posteriors of a block by the weights of its utterances in the table."""
-            vectors = table.find(block, lambda key: f"No weights for utterance {key}")
+            vectors = table.require_values(block, lambda key: f"No weights for utterance {key}")
             return weight_block(block, vectors, options.length_tolerance)
 
         counts = map_table(blocks, writer, look_up_and_weight)
