@@ -93,8 +93,8 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
         raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
     for entry in unequal_entries:
         log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
-    common: list[int] = shortest.tolist()
-    return common
+    common_lengths: list[int] = shortest.tolist()
+    return common_lengths
 
 
 def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:

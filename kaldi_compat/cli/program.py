@@ -184,11 +184,11 @@ class Program:
             if isinstance(error, ModuleNotFoundError):
                 error = KaldiCompatError(suggest_install(error.name or "a package")).with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
-                internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
-                error = internal.with_traceback(error.__traceback__)
+                internal_error = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+                error = internal_error.with_traceback(error.__traceback__)
             if isinstance(error, OptionError):
-                spelled = OptionError(spell_as_flags(str(error), self.options))
-                error = spelled.with_traceback(error.__traceback__)
+                flag_error = OptionError(spell_as_flags(str(error), self.options))
+                error = flag_error.with_traceback(error.__traceback__)
             log_error(error)
             return ERROR_STATUS
 

@@ -152,17 +152,17 @@ class Preset:
             raise OptionError(
                 f"preset={quote_value(preset)} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
             )
-        text = os.fspath(preset)
-        if not isinstance(preset, str) or is_preset_file(text):
-            return cls.read(text)
-        if text in list_presets():
-            return _read_packaged(text)
-        name = text.lower().replace("_", "-")
-        if advice := next((advice for model, advice in ELSEWHERE.items() if model in name), ""):
-            raise OptionError(f"there is no preset {text!r}: {advice}")
-        nearest = find_nearest_name(name, list_presets())
+        name = os.fspath(preset)
+        if not isinstance(preset, str) or is_preset_file(name):
+            return cls.read(name)
+        if name in list_presets():
+            return _read_packaged(name)
+        normalized_name = name.lower().replace("_", "-")
+        if advice := next((advice for model, advice in ELSEWHERE.items() if model in normalized_name), ""):
+            raise OptionError(f"there is no preset {name!r}: {advice}")
+        nearest = find_nearest_name(normalized_name, list_presets())
         hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(list_presets())}"
-        raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
+        raise OptionError(f"there is no preset {name!r}: {hint} (a preset of your own is a file that ends in .json)")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Preset:

@@ -128,10 +128,11 @@ class CallBlock:
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
             return ArrayBlock.from_arrays(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
-        one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
+        is_one, is_other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
         loudness = rows[:, :1]  # The first column is the energy or C0.
         weights = np.ones(len(rows), np.float32)
-        weights[one], weights[other] = weigh_two_channels(loudness[one], loudness[other], quieter_channel_weight)
+        one, other = loudness[is_one], loudness[is_other]
+        weights[is_one], weights[is_other] = weigh_two_channels(one, other, quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         return ArrayBlock.from_arrays(self.keys, list(compute_statistics(rows, bounds, weights=weights)))
 

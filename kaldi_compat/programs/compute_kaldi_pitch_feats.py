@@ -74,7 +74,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyze audio for the simulation of online decoding. Return the keys of the utterances, and their analyses."""
+    """Search the pitch of utterances before and after the energy is revised. Return the keys and the results."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges]
 

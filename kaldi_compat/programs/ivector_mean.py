@@ -57,7 +57,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
 
     With ``counts_target``, also write the number of averaged vectors of each speaker to this table.
     """
-    squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
+    squares, total, dim, num_present, num_missing = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
@@ -65,9 +65,10 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
 
         def average_speaker(speaker: str, utterances: list[str]) -> Vector:
             """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
-            nonlocal dim, done, failed
+            nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
-            done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
+            num_present += len(vectors)
+            num_missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
@@ -92,7 +93,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts = map_table(speakers, writer, average_block)
     logger.info(
         "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
-        counts.done, counts.failed, done, failed,
+        counts.done, counts.failed, num_present, num_missing,
     )  # fmt: skip
     if counts.done:
         logger.info(

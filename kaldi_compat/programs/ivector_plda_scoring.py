@@ -47,14 +47,14 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
         numbers = tables.open_lookup("int", options.num_utts) if options.num_utts else None
         logger.info("Reading train iVectors")
-        speakers, missing = Vectors("training", "speaker"), 0
+        speakers, num_missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
             entries, num_utts = (
                 select_entries_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
             )
-            missing += len(block) - len(entries)
+            num_missing += len(block) - len(entries)
             speakers.add_vectors(plda, options, entries, num_utts)
-        logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
+        logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), num_missing)
         speakers.log_mean_scale()
         logger.info("Reading test iVectors")
         utterances = Vectors("test", "utterance")
