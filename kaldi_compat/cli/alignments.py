@@ -134,11 +134,7 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number whose magnitude is below ``end``, and round it to single precision.
-
-    Raises:
-        OptionError: the string is not a number, or its magnitude is too large. ``message`` is the error's message.
-    """
+    """Parse a number with a magnitude below ``end``, in single precision, or raise OptionError with ``message``."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)

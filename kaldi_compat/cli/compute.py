@@ -238,8 +238,7 @@ class SpectralExtractor:
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
     """Return the object that computes a feature with the engine and on the device that the options name.
 
-    Raises:
-        OptionError: the engine cannot compute the feature or use the device, or the device does not exist.
+    Raise :class:`OptionError` if the engine cannot compute the feature or use the device, or there is no such device.
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")

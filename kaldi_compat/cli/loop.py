@@ -223,11 +223,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
 
 
 def stack_vectors(block: ArrayBlock) -> Vector:
-    """Return the vectors of a block as one array, (entries, length).
-
-    Raises:
-        Skip: the vectors of several entries differ in length.
-    """
+    """Return the vectors of a block as one array, (entries, length). Raise Skip if they differ in length."""
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
         raise Skip  # Asks the caller to split the block.
@@ -242,11 +238,7 @@ def require_one_entry(block: Block, value: Any) -> Any:
 
 
 def are_tables(source: str, target: str) -> bool:
-    """Return True if source and target are tables, False if both are single files.
-
-    Raises:
-        OptionError: one argument is a table and the other is a file.
-    """
+    """Return True if both arguments are tables, False if both are files. Otherwise, raise :class:`OptionError`."""
     reads_table: bool = io_ark.is_table_rspecifier(source)
     writes_table: bool = io_ark.is_table_wspecifier(target)
     if reads_table != writes_table:

@@ -136,11 +136,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise an error if samples are not finite, and warn once if they are far beyond -1 to 1.
-
-    Raises:
-        AudioError: a sample is NaN or infinite.
-    """
+    """Raise :class:`AudioError` if samples are NaN or infinite. Warn once if they are far beyond -1 to 1."""
     if 0 in samples.shape:
         return
     xp = get_namespace(samples)

@@ -93,8 +93,7 @@ class Step:
 def make_step(description: Any) -> Step:
     """Create a step from its description in a preset, such as ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
 
-    Raises:
-        OptionError: a step or an option is unknown, or a value is invalid.
+    Raise :class:`OptionError` if the step or an option is unknown, or a value is invalid.
     """
     if not isinstance(description, Mapping) or len(description) != 1:
         raise OptionError(f"a step is one name with its options, such as {{'stack_frames': {{}}}}, not {description!r}")

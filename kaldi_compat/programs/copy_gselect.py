@@ -25,6 +25,7 @@ class Options(BaseOptions):
 
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table of lists, shortened if --n is set, and return the exit status."""
     codec = IntListsCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -24,6 +24,7 @@ class Options(BaseOptions):
 
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table of posteriors, scaled if --scale is set, and return the exit status."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -31,6 +31,7 @@ class Options(FileOptions):
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Extend the transforms of a table or a file, and return the exit status."""
     old_dim = 0
 
     def extend_block(block: ArrayBlock) -> ArrayBlock:

@@ -38,6 +38,7 @@ class Options(FileOptions):
 
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
+    """Estimate an affine LDA transform from a table of vectors, write it to a file, and return the exit status 0."""
     vectors, speakers, num_failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
         blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)

@@ -30,6 +30,7 @@ class Options(FileOptions):
 
 @program("ivector-compute-plda", USAGE, Options)
 def main(options: Options, spk2utt: str, source: str, target: str) -> int:
+    """Estimate a PLDA model from the vectors of a table, write it to a file, and return the exit status 0."""
     statistics, num_missing = PldaStatistics(), 0
     with Tables() as tables:
         speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)

@@ -25,6 +25,7 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Scale the vectors of a table, log the average ratio of old to new lengths, and return the exit status."""
     ratios: list[float] = []
 
     def normalize_vectors(block: ArrayBlock) -> ArrayBlock:

@@ -21,6 +21,7 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
+    """Scale a table of posteriors by the number or the table ``scale``, and return the exit status."""
     scalar = (
         None
         if io_ark.is_table_rspecifier(scale)

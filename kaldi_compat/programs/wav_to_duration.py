@@ -28,6 +28,7 @@ class Options(BaseOptions):
 
 @program("wav-to-duration", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write the durations of a table of audio, log their mean and range, and return the exit status."""
     durations: list[float] = []
 
     def measure_wave(_: str, wave: Any) -> float:

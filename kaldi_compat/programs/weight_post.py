@@ -27,6 +27,7 @@ class Options(BaseOptions):
 
 @program("weight-post", USAGE, Options)
 def main(options: Options, source: str, weights: str, target: str) -> int:
+    """Multiply a table of posteriors by a table of frame weights, and return the exit status."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)
