@@ -99,8 +99,8 @@ class PresetFrontend(Generic[A]):
         """
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
-        lengths = [rows.shape[-1]] * len(rows) if row_lengths is None else row_lengths.reshape(-1).tolist()
-        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        valid_counts = [rows.shape[-1]] * len(rows) if row_lengths is None else row_lengths.reshape(-1).tolist()
+        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, valid_counts, strict=True)]
         longest = max(map(len, inputs), default=0)
         padded = [xp.concatenate((frames, full((longest - len(frames), self.dim), 0.0, frames))) for frames in inputs]
         stacked = xp.stack(padded) if inputs else full((0, 0, self.dim), 0.0, audio)
@@ -131,30 +131,30 @@ def load_preset(
         OptionError: the preset is unknown, or takes no statistics.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
-    chosen = Preset.of(preset)
+    result = Preset.of(preset)
     if dither is not None:
-        chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, dither=dither))
+        result = dataclasses.replace(result, options=dataclasses.replace(result.options, dither=dither))
     if statistics is None:
-        if not chosen.statistics:
-            return chosen, None
+        if not result.statistics:
+            return result, None
         warnings.warn(
-            f"the preset {chosen.name!r} normalizes by statistics that the model ships ({chosen.statistics}): without "
-            "them this step is left out; pass statistics='.../" + chosen.statistics + "'",
+            f"the preset {result.name!r} normalizes by statistics that the model ships ({result.statistics}): without "
+            "them this step is left out; pass statistics='.../" + result.statistics + "'",
             stacklevel=4,
         )
-        steps = tuple(step for step in chosen.steps if not step.statistics)
-        return dataclasses.replace(chosen, steps=steps), None
-    if not chosen.statistics:
-        raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
+        steps = tuple(step for step in result.steps if not step.statistics)
+        return dataclasses.replace(result, steps=steps), None
+    if not result.statistics:
+        raise OptionError(f"the preset {result.name!r} takes no statistics: leave them out")
     model_statistics = Statistics.of(statistics)
-    step_index = next(index for index, step in enumerate(chosen.steps) if step.statistics)
-    columns = count_columns(chosen.options, chosen.steps[:step_index])
+    step_index = next(index for index, step in enumerate(result.steps) if step.statistics)
+    columns = count_columns(result.options, result.steps[:step_index])
     if model_statistics.shift.ndim and len(model_statistics.shift) != columns:
         raise FeatureError(
             f"the statistics have {len(model_statistics.shift)} columns, but the features of the preset "
-            f"{chosen.name!r} have {columns} at this step: pass the statistics of the same model"
+            f"{result.name!r} have {columns} at this step: pass the statistics of the same model"
         )
-    return chosen, model_statistics
+    return result, model_statistics
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:

@@ -164,9 +164,9 @@ class _ArrayStep:
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
-        self._numbers: Statistics | None = None
+        self._statistics: Statistics | None = None
         if self.kind.function is None:  # The step is global_cmvn.
-            self._numbers = statistics if step.statistics else Statistics.of_numbers(step.options)
+            self._statistics = statistics if step.statistics else Statistics.of_numbers(step.options)
 
     @property
     def kind(self) -> StepKind:
@@ -184,8 +184,8 @@ class _ArrayStep:
             Processed features ``(..., new frames, new dim)``. With ``counts``, also the new number of frames of each
             row.
         """
-        if self._numbers is not None:
-            result = apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
+        if self._statistics is not None:
+            result = apply_shift_and_scale(features, self._statistics.shift, self._statistics.scale, lengths=counts)
         else:
             assert self.kind.function is not None
             result = self.kind.function(features, self.options, lengths=counts)

@@ -111,7 +111,7 @@ class Statistics:
 
 
 def _load_matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only matrix of an archive. Raise FeatureError if the file holds something else."""
+    """Load a matrix from a file, or from an archive of one matrix. Raise FeatureError if the file has other content."""
     try:
         value = io_ark.load(name, pipes=False)
         if isinstance(value, np.ndarray):
