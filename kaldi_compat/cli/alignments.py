@@ -31,19 +31,19 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split posteriors of the same frames every :data:`PART_FRAMES` frames. Yield tuples of one part of each set."""
+    """Split sets of posteriors of the same frames into parts that fit into the cache. Yield one part of each set."""
     count = len(sets[0].counts)
     part_lengths = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(part_lengths) for posteriors in sets), strict=True)
 
 
 def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Apply ``function``, which must treat each frame alone, to parts that fit into the cache. Return all results."""
+    """Apply ``function``, which must treat each frame alone, to parts of posteriors, and concatenate the results."""
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
-def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the index of the frame that each entry of posteriors belongs to, (entries,)."""
+def get_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
+    """Return the index of the frame of each entry of posteriors, (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
@@ -74,14 +74,15 @@ def select_entries(posteriors: PosteriorArrays, is_selected: Mask) -> PosteriorA
     return PosteriorArrays(counts, posteriors.integers[is_selected], posteriors.weights[is_selected])
 
 
-def limit_entries(n: int, posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return posteriors with at most the first ``n`` entries of each frame."""
+def limit_entries(max_count: int, posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return posteriors with at most the first ``max_count`` entries of each frame."""
     starts = np.cumsum(posteriors.counts) - posteriors.counts
-    return select_entries(posteriors, np.arange(len(posteriors.integers)) - np.repeat(starts, posteriors.counts) < n)
+    index_in_frame = np.arange(len(posteriors.integers)) - np.repeat(starts, posteriors.counts)
+    return select_entries(posteriors, index_in_frame < max_count)
 
 
 def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame. This is the order of GNU's hash table if no two integers share a bucket."""
+    """Reverse the entries of each frame, as GNU's hash table does if no two integers of a frame share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
@@ -89,7 +90,7 @@ def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of equal integers in each frame. Return each frame's sums in the order of GNU's hash table."""
-    pairs = number_entry_frames(posteriors) << 32 | posteriors.integers
+    pairs = get_entry_frames(posteriors) << 32 | posteriors.integers  # A frame and an integer as one number.
     unique_pairs, first_indices, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(unique_pairs), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
@@ -108,7 +109,7 @@ def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> P
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Concatenate the entries of both sets in each frame. Also return a mask (entries,) of those from ``second``."""
+    """Concatenate the entries of both sets in each frame. Also return a mask (entries,), True for ``second``."""
     counts = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(counts)), counts.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -118,7 +119,7 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Return the sum of each run of values, (runs,), added in single precision.
+    """Return the sum of each run of consecutive values, (runs,), added in order and in single precision.
 
     Args:
         values: values of all runs, (entries,).
@@ -127,17 +128,13 @@ def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     """
     sums: Weights = values[starts]
     for offset in range(1, sizes.max(initial=0)):
-        longer = np.flatnonzero(sizes > offset)
-        sums[longer] += values[starts[longer] + offset]
+        longer_runs = np.flatnonzero(sizes > offset)
+        sums[longer_runs] += values[starts[longer_runs] + offset]
     return sums
 
 
 def parse_number(text: str, message: str, end: float = math.inf) -> float:
-    """Parse a number whose magnitude is below ``end``, and round it to single precision.
-
-    Raises:
-        OptionError: the string is not such a number. The error has the text ``message``.
-    """
+    """Parse a number with a magnitude below ``end``, in single precision, or raise OptionError with ``message``."""
     number = parse_real(text, end)
     if number is None:
         raise OptionError(message)
@@ -145,11 +142,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
 
 
 def require_single_file(name: str) -> str:
-    """Return ``name`` unchanged if it names a single file.
-
-    Raises:
-        OptionError: the name is an rspecifier of a table.
-    """
+    """Return the name of a single file unchanged. Raise :class:`OptionError` if it is the rspecifier of a table."""
     if is_table_rspecifier(name):
         raise OptionError(f"{name} is a table: name a single file")
     return name
@@ -158,8 +151,9 @@ def require_single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table such as phones.txt, with a symbol and its number on each line. Return symbols by number.
 
-    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have one number,
-    the first symbol is used while the file numbers its symbols 0, 1, 2 and so on, and the last symbol after that.
+    As in OpenFst, a NUL ends a line, and a repeated symbol keeps its first number. If several symbols have the same
+    number, the first symbol is returned for the numbers of the first lines as long as they are 0, 1, 2 and so on, and
+    the last symbol for other numbers.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
@@ -167,7 +161,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     """
     symbols: dict[int, str] = {}
     seen: set[str] = set()
-    num_in_order = 0
+    num_in_order = 0  # The first symbols of the file have the numbers 0 to num_in_order - 1.
     for line_number, line in enumerate(read_lines(rxfilename), 1):
         words = re.findall(r"[^ \t]+", line.split("\0", 1)[0])
         if not words:
@@ -193,7 +187,7 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         OptionError: the file has an invalid line or is empty, or a phone is 0 or occurs twice as an old phone.
         ArkError: the file cannot be read.
     """
-    phones: dict[int, int] = {}
+    new_phones: dict[int, int] = {}
     for line_number, line in enumerate(read_lines(rxfilename), 1):
         if not line.strip():
             continue
@@ -201,9 +195,9 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
             raise OptionError(f"{rxfilename}: line {line_number}: expected an old phone and a new phone, not {line!r}")
         old, new = pair.groups()
-        if int(old) in phones or not int(old) or not int(new):
+        if int(old) in new_phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
-        phones[int(old)] = int(new)
-    if not phones:
+        new_phones[int(old)] = int(new)
+    if not new_phones:
         raise OptionError(f"Read empty phone map from {rxfilename}")
-    return phones
+    return new_phones

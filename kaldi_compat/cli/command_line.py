@@ -47,16 +47,18 @@ class CommandLine(Generic[Standard]):
     arguments: tuple[str, ...]  # Arguments that are not options, in order.
 
 
-def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
+def parse_command_line(
+    argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]
+) -> CommandLine[Standard]:
     """Parse a command line without the program's name.
 
     Configuration files are read first, so that the command line overrides them. Options end at the first argument that
-    does not start with ``--``, or at a lone ``--``; but ``--help``, ``--version`` and ``--config`` also count after
-    such an argument.
+    does not start with ``--``, or at a lone ``--``. The options ``--help``, ``--version`` and ``--config`` may also
+    follow arguments, but not a lone ``--``.
 
     Args:
         argv: the words of the command line.
-        options: the dataclass of the program's own options, or a dictionary of their flags.
+        options: the dataclass of the program's own options, or a dictionary from their names to their flags.
         standard: the dataclass of the options that programs share, such as :class:`StandardOptions`.
 
     Raises:
@@ -68,7 +70,7 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     standard_flags = get_flags(standard)
     flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags
     before_dashes = list(takewhile(lambda argument: argument != "--", argv))
-    options_of_line = list(takewhile(lambda argument: argument.startswith("--"), before_dashes))
+    leading_options = list(takewhile(lambda argument: argument.startswith("--"), before_dashes))
     values: dict[str, Scalar] = {}
     for name, text in (split_flag(argument) for argument in before_dashes if argument.startswith("--")):
         if normalize(name) in ("help", "version"):
@@ -77,11 +79,11 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
         if normalize(name) == "config":
             path = str(flags["config"].parse(text))
             values.update((normalize(flag.name), value) for flag, value in read_config(path, flags))
-    for name, text in map(split_flag, options_of_line):
+    for name, text in map(split_flag, leading_options):
         flag = find_flag(flags, name)
         values[normalize(flag.name)] = flag.parse(text)
 
-    arguments = list(argv[len(options_of_line) :])
+    arguments = list(argv[len(leading_options) :])
     if "--" in arguments:
         arguments.remove("--")
     own_values = {
@@ -92,10 +94,10 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
 
 
 def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
-    """Rewrite a command line from the style of Kaldi's shell scripts to the style that :func:`parse` takes.
+    """Rewrite a command line from the style of Kaldi's shell scripts for :func:`parse_command_line`.
 
-    In that style, options may come before, after and between the arguments, a value may follow its option after a
-    space, and ``--no-name`` sets a boolean to false.
+    In the style of scripts, options may come before, after and between the arguments, a value may follow its option
+    after a space, and ``--no-name`` sets a boolean to false.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
     >>> rewrite_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], get_flags(CmvnOptions))
@@ -141,9 +143,9 @@ def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
 
 
 def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
-    """Format a program's usage: its text, then all options with type and default."""
-    lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
-    return "\n".join(["", text.strip("\n"), "", *filter(None, lists)])
+    """Format a program's usage: its description ``text``, then all options with their types and defaults."""
+    option_lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
+    return "\n".join(["", text.strip("\n"), "", *filter(None, option_lists)])
 
 
 def format_option_list(title: str, options: type[Any]) -> str:

@@ -72,12 +72,15 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Return a feature's options, of type ``cls``, with the values of the fields of the same names in ``options``."""
+    """Make a feature's options, of type ``cls``. Each field has the value of the same field of ``options``."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
 def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Make the class of a program's options, which has the options of the feature and :class:`ApplicationOptions`."""
+    """Make the class of a program's options: the feature's options, and the options of :class:`ApplicationOptions`.
+
+    VTLN options are added if the feature has a warp factor.
+    """
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     return type("Options", bases, {"__module__": __name__})
@@ -121,8 +124,8 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
                 durations_writer.write_block(features.with_numbers(compute_durations(block)))
             return features
 
-        finished = compute_results(compute_block, tables.compute_ahead(blocks), counts)
-        for features in tables.compute_ahead(log_progress(finished, lambda: counts.total)):
+        results = compute_results(compute_block, tables.compute_ahead(blocks), counts)
+        for features in tables.compute_ahead(log_progress(results, lambda: counts.total)):
             writer.write_block(convert_to_htk(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
@@ -144,10 +147,10 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Convert features to HTK's format. As in Kaldi, the header has --frame-shift for spectrograms, otherwise 10 ms."""
+    """Convert features to HTK's format. As in Kaldi, the period is 10 ms, but --frame-shift for spectrograms."""
     period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns, so this is 10 ms.
     if feature.name == "spectrogram":
-        period = int(np.float32(options.frame_shift) * np.float32(10_000))
+        period = int(np.float32(options.frame_shift) * np.float32(10_000))  # From milliseconds.
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
 
 
@@ -207,18 +210,22 @@ class SpectralExtractor:
             raise Skip(f"File: {block.names()[0]} is too short ({durations[0]:g} sec): producing no output.")
         num_channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
         if channel >= num_channels:
-            text = f"has {num_channels} channels but you specified channel {channel}, producing no output."
-            raise Skip(f"File with id {block.names()[0]} {text}")
+            mistake = f"has {num_channels} channels but you specified channel {channel}, producing no output."
+            raise Skip(f"File with id {block.names()[0]} {mistake}")
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up the VTLN factors of the utterances in ``table``. Without a table, return the options' factor."""
+        """Look up the VTLN factors of the utterances in ``table``. Without a table, return the options' factor.
+
+        Raises:
+            Skip: an utterance has no factor.
+        """
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
-        return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
+        return table.require_values(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, unless it is one utterance and the options allow it."""
+        """Raise AudioError if audio must be resampled, but the options forbid it or the block has other entries."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -231,18 +238,17 @@ class SpectralExtractor:
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
     """Return the object that computes a feature with the engine and on the device that the options name.
 
-    Raises:
-        OptionError: the engine cannot compute the feature or use the device, or the device does not exist.
+    Raise :class:`OptionError` if the engine cannot compute the feature or use the device, or there is no such device.
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
-    own_options = select_feature_options(feature.options, options)
+    feature_options = select_feature_options(feature.options, options)
     is_supported = feature.options in KINDS
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
-        return ExactComputer(make_plan(own_options))
-    return TorchComputer(feature.import_class()(own_options, engine=cast(Any, options.engine)), options.device)
+        return ExactComputer(make_plan(feature_options))
+    return TorchComputer(feature.import_class()(feature_options, engine=cast(Any, options.engine)), options.device)
 
 
 @dataclass(frozen=True)
@@ -297,8 +303,8 @@ class TorchComputer:
         """Compute the features of a block of utterances (see :meth:`ExactComputer.compute`)."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
-        parts = [self._compute_utterance(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
-        return np.concatenate(parts), np.array([len(part) for part in parts])
+        features = [self._compute_utterance(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
+        return np.concatenate(features), np.array([len(matrix) for matrix in features])
 
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         """Compute the features of one utterance, (frames, dim), after resampling if its sampling rate differs."""

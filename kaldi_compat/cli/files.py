@@ -27,21 +27,13 @@ Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
 def read_lines(rxfilename: str) -> Iterator[str]:
-    """Yield the lines of a text file without their line endings.
-
-    Raises:
-        ArkError: the file cannot be opened or read.
-    """
+    """Yield the lines of a text file without line endings. Raise :class:`ArkError` if the file cannot be read."""
     for lines in read_line_lists(rxfilename):
         yield from lines
 
 
 def read_line_lists(rxfilename: str) -> Iterator[list[str]]:
-    """Yield the lines of a text file, as :func:`read_lines` does, in lists of the lines that arrive together.
-
-    Raises:
-        ArkError: the file cannot be opened or read.
-    """
+    """Yield the lines of a text file, as :func:`read_lines` does, in lists of lines that were read together."""
     with open_input(rxfilename) as opened:
         for lines in opened.source.read_line_lists():
             yield b"\n".join(lines).decode(errors="surrogateescape").split("\n")
@@ -58,11 +50,7 @@ def format_wxfilename(wxfilename: str) -> str:
 
 
 def write_text(wxfilename: str, text: str) -> None:
-    """Write the string ``text`` to a file, as UTF-8.
-
-    Raises:
-        ArkError: the file cannot be opened or written.
-    """
+    """Write the string ``text`` to a file, as UTF-8. Raise :class:`ArkError` if the file cannot be written."""
     with open_output(wxfilename) as output:
         output.write(text.encode(errors="surrogateescape"))
 
@@ -139,7 +127,7 @@ def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> No
     try:
         descriptor = os.open(path, WRITE_FLAGS | NO_LINK, 0o666)
     except OSError as error:
-        if error.errno != errno.ELOOP or not os.path.islink(path):
+        if error.errno != errno.ELOOP or not os.path.islink(path):  # NO_LINK refuses a symbolic link with ELOOP.
             raise
         if is_replaceable(Path(path)):
             os.unlink(path)

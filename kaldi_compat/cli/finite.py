@@ -31,7 +31,7 @@ class FiniteCheck:
     def __init__(self) -> None:
         self._has_warned = False
 
-    def check(self, message: str, entries: Iterable[tuple[str, Any]]) -> None:
+    def check_arrays(self, message: str, entries: Iterable[tuple[str, Any]]) -> None:
         """Log a warning for the first array that is not finite, unless a warning was logged before.
 
         Args:
@@ -49,14 +49,14 @@ class FiniteCheck:
                 return
 
     def check_last_rows(self, block: ArrayBlock, rows: Matrix, bounds: Indices) -> None:
-        """Log a warning if the last row of a matrix is not finite.
+        """Log a warning if the last row of a matrix is not finite, unless a warning was logged before.
 
         The rows must come from running sums, so that a value that is not finite also appears in all later rows.
 
         Args:
             block: the matrices. In a block of several matrices, none may be empty.
             rows: all rows of the matrices, (rows, columns).
-            bounds: rows ``bounds[m]`` to ``bounds[m + 1]`` belong to matrix ``m``.
+            bounds: rows ``bounds[m]`` to ``bounds[m + 1] - 1`` belong to matrix ``m``.
         """
-        if rows.size and not math.isfinite((last := rows.take(bounds[1:] - 1, axis=0)).sum()):
-            self.check(NORMALIZED_FEATURES, zip(block.names(), last, strict=True))
+        if rows.size and not math.isfinite((last_rows := rows.take(bounds[1:] - 1, axis=0)).sum()):
+            self.check_arrays(NORMALIZED_FEATURES, zip(block.names(), last_rows, strict=True))

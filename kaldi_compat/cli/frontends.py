@@ -33,11 +33,7 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that raises OptionError for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error for :func:`main`.
-
-        Raises:
-            OptionError: always.
-        """
+        """Raise :class:`OptionError`, which :func:`main` reports, with the message of argparse."""
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:
@@ -51,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
     def add_command(name: str, about: str) -> argparse.ArgumentParser:
+        """Add a subcommand with the description ``about``, and return its parser."""
         command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
         return command
 
@@ -89,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # argparse ends the process after --help.
-        return int(end.code or 0)
+    except SystemExit as request:  # argparse ends the process after --help.
+        return int(request.code or 0)
     except OptionError as error:
         return report_error(error)
     try:
@@ -145,24 +142,25 @@ def _check_preset(preset: Preset, options: argparse.Namespace) -> int:
 
     require(0 <= options.tolerance < np.inf, f"--tolerance={options.tolerance}: expected a number of at least 0")
     frontend = Frontend(preset, statistics=options.statistics)
-    largest, total, count = 0.0, 0.0, 0
+    max_difference, difference_sum, count = 0.0, 0.0, 0
     for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: the features have the shape {expected.shape}, but the preset computes {features.shape}")
             _print_advice(options.against)
             return DIFFERENT_STATUS
-        difference = np.abs(features.astype(np.float64) - expected)
-        largest = max(largest, float(difference.max(initial=0.0)))  # max() ignores NaN, which is reported below.
-        total, count = total + float(difference.sum()), count + difference.size
-        if not np.isfinite(difference).all():
+        differences = np.abs(features.astype(np.float64) - expected)
+        # max() ignores NaN, which is reported below.
+        max_difference = max(max_difference, float(differences.max(initial=0.0)))
+        difference_sum, count = difference_sum + float(differences.sum()), count + differences.size
+        if not np.isfinite(differences).all():
             print(f"{label}: the features hold NaN or infinite values")
             return DIFFERENT_STATUS
-    is_same = largest <= options.tolerance
+    is_same = max_difference <= options.tolerance
     verdict = "the same" if is_same else "different"
     print(
-        f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
-        f"{options.tolerance:g}"
+        f"{preset.name}: {verdict}; largest difference {max_difference:.2g}, mean "
+        f"{difference_sum / max(count, 1):.2g}, tolerance {options.tolerance:g}"
     )
     if not is_same:
         _print_advice(options.against)
@@ -176,7 +174,10 @@ def _print_advice(path: str) -> None:
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield a label for messages, samples, features, and the sampling rate in Hz or None, for each pair in a file."""
+    """Yield a label, the samples, the features, and the rate in Hz or None, for each pair of arrays in a NumPy file.
+
+    The label names the file and the samples in messages. Raise FeatureError if an array is missing or not of numbers.
+    """
     try:
         arrays = load_npz(path)
     except ArkError as error:
@@ -196,9 +197,10 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 @contextlib.contextmanager
 def show_warnings_in_one_line() -> Iterator[None]:
-    """Within this context, print each warning on one line, with options as on the command line."""
+    """Within this context, print each warning on one line. Name Python's parameters as on the command line."""
 
     def print_warning(message: Warning | str, *_: object, **__: object) -> None:
+        """Print a warning, as a replacement for :func:`warnings.showwarning`."""
         text = str(message).replace("; pass statistics=", "; pass --statistics=")
         print(f"WARNING: {escape(text)}", file=sys.stderr)
 
@@ -208,7 +210,7 @@ def show_warnings_in_one_line() -> Iterator[None]:
 
 
 def report_error(error: Exception) -> int:
-    """Print an error, and return its exit status. An OSError without a file name, from standard output, is raised."""
+    """Print an error, and return its exit status. Raise an OSError of standard output, which has no file name."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

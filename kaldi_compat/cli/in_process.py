@@ -43,7 +43,10 @@ def run_commands_in_process() -> Iterator[None]:
 
 
 def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
-    """Run a command, and return its exit status and output. Return None if the command must run in a shell."""
+    """Run a command, and return its exit status and output. Return None if the command must run in a shell.
+
+    ``spawn`` starts the programs at the start of a pipeline that are not of this package, in a shell.
+    """
     import shlex
     import shutil
 
@@ -68,12 +71,15 @@ def _run_command(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
-    """Run a pipeline that reads ``stream``, and return the exit status and the output of its last program."""
-    status, data = 0, b""
+    """Run a pipeline that reads ``stream``, and return the exit status and the output of its last program.
+
+    ``stages`` are the pipeline's commands, split into words.
+    """
+    status, output = 0, b""
     for name, *words in stages:
-        status, data = _run_program(name, words, stream)
-        stream = BytesIO(data)
-    return status, data
+        status, output = _run_program(name, words, stream)
+        stream = BytesIO(output)
+    return status, output
 
 
 def _split_pipeline(command: str) -> list[str]:
@@ -101,14 +107,14 @@ def _can_run_here(words: list[str], is_first: bool) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_installed_here(name: str, path: str) -> bool:
-    """Return True if the program ``name`` that PATH (with the value ``path``) finds belongs to this installation."""
+    """Return True if the first program ``name`` in the folders of ``path`` (PATH) belongs to this installation."""
     import shutil
 
     with suppress(OSError):
         with open(shutil.which(name, path=path) or os.devnull, "rb") as file:
-            text = file.read(4096)
+            script = file.read(4096)  # Installed programs are short scripts that name their interpreter and module.
         folder = os.path.join(os.path.dirname(sys.executable), "")
-        return os.fsencode(folder) in text and b"kaldi_compat.programs." + name.replace("-", "_").encode() in text
+        return os.fsencode(folder) in script and b"kaldi_compat.programs." + name.replace("-", "_").encode() in script
     return False
 
 

@@ -15,7 +15,7 @@ from kaldi_compat.native import library
 
 
 def describe_installation() -> str:
-    """Describe versions, engines, libraries and programs, a line for each, for users and bug reports."""
+    """Describe versions, engines, libraries and programs, with one line for each, for users and bug reports."""
     lines = [
         (
             "kaldi-compat",
@@ -35,7 +35,7 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Describe whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
+    """Say whose programs are first on PATH. compute-mfcc-feats stands for all programs, because recipes call it."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"

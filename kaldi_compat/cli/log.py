@@ -39,7 +39,10 @@ def log_error(error: BaseException) -> None:
 
 
 def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
-    """Return the file, the line number and the function that raised the exception of a traceback."""
+    """Return the file, the line number and the function that raised the exception of a traceback.
+
+    An exception that was created but not raised has no traceback. For it, return this module.
+    """
     if traceback is None:
         return __file__, 0, "main"
     while traceback.tb_next is not None:
@@ -49,11 +52,11 @@ def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
 
 
 def format_number(value: float) -> str:
-    """Format a number with six digits as C++ streams do, including the sign of NaN."""
+    """Format a number with six significant digits as C++ streams do, including the sign of NaN."""
     return "-nan" if value != value and math.copysign(1, value) < 0 else f"{value:g}"
 
 
-def say(text: str) -> None:
+def write_to_stderr(text: str) -> None:
     """Write a line to standard error. Ignore errors, because a closed or broken stream must not stop the program."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
@@ -83,7 +86,7 @@ class StandardErrorHandler(logging.Handler):
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
         origin = f"{command or self.program}[{__version__}]:{record.funcName}():{record.filename}:{record.lineno}"
-        say(f"{severity} ({origin}) {escape_controls(shorten(record.getMessage()))}")
+        write_to_stderr(f"{severity} ({origin}) {escape_controls(shorten(record.getMessage()))}")
 
 
 def make_command_handler() -> logging.Handler:

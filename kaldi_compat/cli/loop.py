@@ -58,7 +58,8 @@ class Counts:
 def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
-    A block for which the function raises Skip or an error is split. A single entry is then skipped with a warning.
+    A block of several entries for which the function raises Skip or an error is split. A single entry for which it
+    raises Skip is skipped with a warning. ``counts`` is updated before each result is yielded.
 
     Raises:
         KaldiCompatError, ArkError: the function raised it for one entry. The message names the key of the entry.
@@ -67,7 +68,7 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
     for block in blocks:
         try:
             result = function(block)
-        except MapError as error:
+        except MapError as error:  # The function has mapped the entries before an entry that caused an error.
             counts.done += len(error.done)
             counts.failed += error.skipped
             yield error.done
@@ -90,11 +91,11 @@ def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Co
 def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of entries whose item of ``warnings`` is None. Log the warnings of other entries, in order."""
+    """Yield the results of the entries that have None in ``warnings``. Log the warnings of the missing entries."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
-        if run[0] is None:
+        if run[0] is None:  # The entries of a run are all present or all missing.
             yield from compute_results(function, [part], counts)
         else:
             for warning in run:
@@ -135,7 +136,10 @@ def _log_every_tenth(total: int) -> None:
 
 
 def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, but write nothing. Count the entries in ``counts``, or in new counts."""
+    """Call ``function(block)`` for each block, but write nothing. Count the entries in ``counts``, and return it.
+
+    Without ``counts``, count them in a new object.
+    """
     counts = counts or Counts()
     for _ in compute_results(function, blocks, counts):
         pass
@@ -143,7 +147,10 @@ def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Count
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Block]) -> Counts:
-    """Write the block ``function(line)`` for each line, log lines for which it raises Skip, and return the counts."""
+    """Write the block ``function(line)`` for each line, and return the numbers of lines with and without a block.
+
+    A line for which the function raises Skip has no block, and the exception's message is logged as a warning.
+    """
     counts = Counts()
     for line in lines:
         try:
@@ -158,7 +165,10 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 
 
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
-    """Raise an error, with the entry's key before the message unless the error names its key already."""
+    """Raise an error of an entry, after adding the key to its message.
+
+    Errors that are of another library, or that already name a key, are raised unchanged.
+    """
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
     if isinstance(error, KaldiCompatError) and key:
@@ -182,8 +192,8 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
         progress: True to log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
-    computed = compute_results(function, blocks, counts)
-    for result in log_progress(computed, lambda: counts.done) if progress else computed:
+    results = compute_results(function, blocks, counts)
+    for result in log_progress(results, lambda: counts.done) if progress else results:
         writer.write_block(result)
     return counts
 
@@ -213,11 +223,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
 
 
 def stack_vectors(block: ArrayBlock) -> Vector:
-    """Return the vectors of a block as one array, (entries, length).
-
-    Raises:
-        Skip: the vectors of several entries differ in length.
-    """
+    """Return the vectors of a block as one array, (entries, length). Raise Skip if they differ in length."""
     length = int(block.shapes[0, 0])
     if (block.shapes[:, 0] != length).any():
         raise Skip  # Asks the caller to split the block.
@@ -225,22 +231,14 @@ def stack_vectors(block: ArrayBlock) -> Vector:
 
 
 def require_one_entry(block: Block, value: Any) -> Any:
-    """Return ``value``, which must be computed for one entry at a time, if the block has one entry.
-
-    Raises:
-        Skip: the block has several entries.
-    """
+    """Return ``value``, which is computed for one entry at a time. Raise Skip if the block has several entries."""
     if len(block) > 1:
         raise Skip  # Asks the caller to split the block.
     return value
 
 
 def are_tables(source: str, target: str) -> bool:
-    """Return True if source and target are tables, False if both are single files.
-
-    Raises:
-        OptionError: one argument is a table and the other is a file.
-    """
+    """Return True if both arguments are tables, False if both are files. Otherwise, raise :class:`OptionError`."""
     reads_table: bool = io_ark.is_table_rspecifier(source)
     writes_table: bool = io_ark.is_table_wspecifier(target)
     if reads_table != writes_table:
@@ -273,7 +271,7 @@ def convert_table_or_file(
         output_first: True to open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
 
     Raises:
-        OptionError: only one of source and target is a table, or a single file has no output.
+        OptionError: only one of source and target is a table, or the function skipped the object of a single file.
     """
     if are_tables(source, target):
         return convert_table(function, kind, source, target, kind_out=kind_out, output_first=output_first)

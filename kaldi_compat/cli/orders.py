@@ -22,19 +22,19 @@ def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) 
     Returns:
         A mask of the frames, (frames,).
     """
-    bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)
-    filled = counts > 0
-    starts = (np.cumsum(counts) - counts)[filled]
+    bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)  # Every bucket has its own bit.
+    has_keys = counts > 0
+    starts = (np.cumsum(counts) - counts)[has_keys]
     collides = np.zeros(len(counts), bool)
     if len(starts):  # If a bit occurs twice, the sum of the bits differs from their union.
-        collides[filled] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
+        collides[has_keys] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
     return collides
 
 
 def order_keys_by_hash(
     keys: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Order the keys of each frame as an iteration over a hash table of these keys does.
+    """Return the order in which GNU's hash table lists the keys of each frame.
 
     Args:
         keys: the keys, frame by frame and in the order of insertion, (entries,).
@@ -42,21 +42,24 @@ def order_keys_by_hash(
         counts: number of keys of each frame, (frames,).
 
     Returns:
-        Indices of the keys in the order of iteration, (entries,).
+        Indices of the keys in this order, (entries,), frame by frame.
     """
     # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
     insertion_times = np.arange(len(keys))
     _, first_key, bucket = np.unique(frames * BUCKETS[0] + keys % BUCKETS[0], return_index=True, return_inverse=True)
     order = np.lexsort((-insertion_times, -first_key[bucket], frames))
     ends = np.cumsum(counts)
-    for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
+    for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():  # The tables of these frames grow.
         begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
         order[begin:end] = begin + np.array(order_keys_by_growing_hash(keys[begin:end].tolist()))
     return order
 
 
 def order_keys_by_growing_hash(keys: list[int]) -> list[int]:
-    """Return the indices of keys in the order of a hash table that grows while the keys are inserted."""
+    """Return the indices of keys in the order in which GNU's hash table lists them if it grows during the insertions.
+
+    A table that grows inserts its entries again, in the order in which it listed them before.
+    """
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
         num_buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))
@@ -89,7 +92,7 @@ def order_keys_by_sort(keys: list[int]) -> list[int]:
 def partition_keys(keys: list[int], order: list[int], begin: int, end: int) -> int:
     """Partition ``order[begin:end]``, indices of ``keys``, in place around the median of three keys, as std::sort does.
 
-    Return the index at which the part with the larger keys begins.
+    The three are the second, the middle and the last key. Return the index at which the larger keys begin.
     """
     one, two, three = begin + 1, begin + (end - begin) // 2, end - 1
     x, y, z = (keys[order[index]] for index in (one, two, three))

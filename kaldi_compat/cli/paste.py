@@ -22,17 +22,19 @@ Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.
 
 
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
-    """Combine the entries of tables under the keys of the first table ``source``, and return the exit status.
+    """Combine the entries of tables by key, write the results to the table ``target``, and return the exit status.
 
-    ``combine`` combines the objects of a block of entries (see :data:`Combine`), which have the kind ``kind``.
+    The keys are the keys of the table ``source``, and ``others`` are the other tables. ``combine`` combines the objects
+    of a block of entries (see :data:`Combine`), which have the kind ``kind``.
     """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
         def combine_block(block: ArrayBlock) -> ArrayBlock:
+            """Combine the entries of a block of the first table with those of the other tables."""
             other_arrays = [
-                table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
+                table.require_values(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
             values, lengths = combine([[array for _, array in block.entries()], *other_arrays], block.names())
@@ -42,11 +44,13 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
     return log_status(counts)
 
 
-def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Combine the objects of single files, and return the exit status: 1 if they cannot be combined, otherwise 0.
+def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, label: str) -> int:
+    """Combine the objects of single files, write the file ``target``, and return the exit status.
+
+    The status is 1 if the objects cannot be combined, which is logged as a warning, otherwise 0.
 
     ``combine`` combines the objects of kind ``kind`` as if they were one entry of tables (see :data:`Combine`).
-    ``what`` is the name of the result in the log.
+    ``label`` is the name of the result in the log.
     """
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
@@ -55,7 +59,7 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
         logger.warning("%s", reason)
         return 1
     io_ark.save(target, result, kind=kind, binary=binary)
-    logger.info("Wrote %s to %s", what, target)
+    logger.info("Wrote %s to %s", label, target)
     return 0
 
 
@@ -78,7 +82,7 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
     """
     lengths = np.array([[len(array) for array in arrays] for arrays in parts])
     shortest, longest = lengths.min(axis=0), lengths.max(axis=0)
-    differ = np.flatnonzero(longest > shortest).tolist()
+    unequal_entries = np.flatnonzero(longest > shortest).tolist()
 
     def describe_mismatch(entry: int) -> str:
         key = f" for utt {keys[entry]}" if keys[entry] else ""
@@ -87,10 +91,10 @@ def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: 
     if ((longest - shortest > tolerance) | (shortest == 0)).any():
         # A block of several entries is split, so that in the end the message is about its only entry.
         raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
-    for entry in differ:
+    for entry in unequal_entries:
         log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
-    common: list[int] = shortest.tolist()
-    return common
+    common_lengths: list[int] = shortest.tolist()
+    return common_lengths
 
 
 def join_arrays(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:

@@ -19,16 +19,12 @@ class PosteriorOptions(FileOptions):
 
 
 def require_post_dim(options: PosteriorOptions) -> None:
-    """Raise OptionError if the number of classes is not set."""
+    """Raise OptionError unless --post-dim, the number of classes, is positive."""
     require(options.post_dim > 0, "You have to set the dimensionality of posteriors with '--post-dim=D'")
 
 
 def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Convert a posterior to a matrix (frames, classes). If a frame lists a class twice, the last weight counts.
-
-    Raises:
-        FeatureError: a class is out of range.
-    """
+    """Convert a posterior to a matrix (frames, classes), as :func:`append_posterior` does without features."""
     return append_posterior(np.empty((len(posterior.counts), 0), np.float32), posterior, num_classes)
 
 
@@ -41,7 +37,8 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
         num_classes: number of classes.
 
     Returns:
-        Features and weights, (frames, dim + num_classes). A class that a frame does not list has the weight 0.
+        Features and weights, (frames, dim + num_classes). A class that a frame does not list has the weight 0. If a
+        frame lists a class twice, the last weight counts.
 
     Raises:
         FeatureError: a class is out of range.

@@ -46,10 +46,10 @@ from kaldi_compat.cli.command_line import (
     format_shell_line,
     format_usage,
     format_version,
-    parse,
+    parse_command_line,
 )
 from kaldi_compat.cli.in_process import run_commands_in_process
-from kaldi_compat.cli.log import log_as_kaldi, log_error, say
+from kaldi_compat.cli.log import log_as_kaldi, log_error, write_to_stderr
 from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import BaseOptions
@@ -106,24 +106,24 @@ class Program:
             open_closed_streams()
             return end_process(self(sys.argv[1:]))
         try:
-            line = parse(argv, self.options, StandardOptions)
+            line = parse_command_line(argv, self.options, StandardOptions)
         except KaldiCompatError as error:
             with log_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
-                    say(self.format_usage())
-                    say(f"Command line was: {format_shell_line([self.name, *argv])}")
+                    write_to_stderr(self.format_usage())
+                    write_to_stderr(f"Command line was: {format_shell_line([self.name, *argv])}")
                 log_error(error)
             return ERROR_STATUS
         if line.standard.help:
-            say(self.format_usage())
+            write_to_stderr(self.format_usage())
             return 0
         if line.standard.version:
             return run_printing_command(lambda: print(format_version(self.name)) or 0, self.name)
         if line.standard.print_args:
-            say(f"{format_shell_line([self.name, *argv])} ")
+            write_to_stderr(f"{format_shell_line([self.name, *argv])} ")
         if not self.min_arguments <= len(line.arguments) <= self.max_arguments:
-            status = self.end_with_usage()
-            say(f"{self.name}: {self.describe_wrong_count(len(line.arguments))}")
+            status = self.report_usage_error()
+            write_to_stderr(f"{self.name}: {self.describe_wrong_count(len(line.arguments))}")
             return status
         with log_as_kaldi(self.name, line.standard.verbose), run_commands_in_process():
             return self._run_and_report_errors(line)
@@ -144,9 +144,9 @@ class Program:
         """Return the text of ``--help``."""
         return format_usage(self.text, self.options)
 
-    def end_with_usage(self) -> int:
+    def report_usage_error(self) -> int:
         """Print the usage, and return the exit status 1 for a wrong number of arguments."""
-        say(self.format_usage())
+        write_to_stderr(self.format_usage())
         return USAGE_STATUS
 
     def describe_wrong_count(self, count: int) -> str:
@@ -184,11 +184,11 @@ class Program:
             if isinstance(error, ModuleNotFoundError):
                 error = KaldiCompatError(suggest_install(error.name or "a package")).with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
-                internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
-                error = internal.with_traceback(error.__traceback__)
+                internal_error = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
+                error = internal_error.with_traceback(error.__traceback__)
             if isinstance(error, OptionError):
-                spelled = OptionError(spell_as_flags(str(error), self.options))
-                error = spelled.with_traceback(error.__traceback__)
+                flag_error = OptionError(spell_as_flags(str(error), self.options))
+                error = flag_error.with_traceback(error.__traceback__)
             log_error(error)
             return ERROR_STATUS
 
@@ -196,13 +196,15 @@ class Program:
 def program(
     name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Return a decorator that makes a :class:`Program` of a function. The module's docstring describes the function."""
+    """Return a decorator that makes a :class:`Program`, which explains the parameters, from its function ``run``."""
     return lambda run: Program(name, text, options, run, min_arguments)
 
 
 @contextmanager
 def read_wave_files_as_kaldi() -> Iterator[None]:
-    """Within this context, read only 16-bit linear wave files, as Kaldi does, or all if KALDI_COMPAT_WAV is "any".
+    """Within this context, read only 16-bit linear wave files, as Kaldi does, unless KALDI_COMPAT_WAV is "any".
+
+    With "any", wave files of any encoding are read.
 
     Raises:
         OptionError: KALDI_COMPAT_WAV has a value other than "any" and "kaldi".
@@ -264,7 +266,7 @@ def end_process(status: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":
+    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":  # 128 + the signal's number.
         signal.signal(status - 128, signal.SIG_DFL)
         os.kill(os.getpid(), status - 128)
     os._exit(status)

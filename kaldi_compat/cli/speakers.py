@@ -20,7 +20,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Iterable[Any]]
 _TRIALS_PER_BLOCK = 1024  # Number of trials that are scored together, so that their vectors fit into the cache.
-_AFTER_ERROR = object()
+_AFTER_ERROR = object()  # Stands for the values after an error, which are not looked up.
 
 
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
@@ -34,7 +34,7 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
     vectors = []
     table.prefetch(utterances)
     for utterance in utterances:
-        (vector,) = table.find_each([utterance])
+        (vector,) = table.find_values([utterance])
         if vector is None:
             logger.warning("No iVector present in input for utterance %s", utterance)
         else:
@@ -138,16 +138,16 @@ class Trials:
         return counts
 
     def _score_pairs(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
-        """Score the pairs whose keys both have values, up to the first error. Log missing keys.
+        """Score the pairs of keys that both have values. Stop before the pair that causes an error. Log missing keys.
 
         Returns:
-            The scored pairs, their scores, and the error; None without an error.
+            The scored pairs, their scores, and the error, or None if all pairs could be read and scored.
         """
         first_values, error = _collect_values(self.find[0]([first for first, _ in pairs]))
         second_keys = [pair[1] for pair, first in zip(pairs, first_values, strict=False) if first is not None]
         second_values, earlier_error = _collect_values(self.find[1](second_keys))
         error, remaining = earlier_error or error, iter(second_values)
-        scored, values = list[list[str]](), list[tuple[Any, Any]]()
+        scored_pairs, value_pairs = list[list[str]](), list[tuple[Any, Any]]()
         for pair, first in zip(pairs, first_values, strict=False):
             second = None if first is None else next(remaining, _AFTER_ERROR)
             if second is _AFTER_ERROR:
@@ -156,17 +156,18 @@ class Trials:
                 missing = 0 if first is None else 1
                 logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
             else:
-                scored.append(pair)
-                values.append((first, second))
+                scored_pairs.append(pair)
+                value_pairs.append((first, second))
         try:
-            return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else [], error
-        except FeatureError:  # Score one by one up to the pair whose dimensions differ.
-            scores, earlier_error = _collect_values(self.score([first], [second]).item() for first, second in values)
-            return scored[: len(scores)], scores, earlier_error or error
+            scores = self.score(*map(list, zip(*value_pairs, strict=True))).tolist() if value_pairs else []
+            return scored_pairs, scores, error
+        except FeatureError:  # Score one by one before the pair whose dimensions differ.
+            scores, earlier_error = _collect_values(self.score([one], [other]).item() for one, other in value_pairs)
+            return scored_pairs[: len(scores)], scores, earlier_error or error
 
 
 def _collect_values(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the values up to the first error, and the error, or None without an error."""
+    """Return the values before the first error that the iteration raises, and the error, or None without an error."""
     collected = list[Any]()
     try:
         collected.extend(values)  # After an error, this keeps the values before it.

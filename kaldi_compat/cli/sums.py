@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of a program's arguments: "tables", "table" (a table and a file), "files", or "none" (others)."""
+    """Return the form of the arguments ``names``: "tables", "table" (a table and a file), "files", or else "none"."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -38,7 +38,7 @@ def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", 
 def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bool) -> int:
     """Add up the entries of a table in double precision, write the sum to a file, and return the exit status.
 
-    Entries whose shape differs from the first entry that is not empty are skipped with a warning.
+    Entries that differ in shape from the first entry that is not empty are skipped with a warning.
 
     Args:
         kind: type of the entries.
@@ -106,7 +106,7 @@ def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
 
 
 def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` counts as 0."""
+    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` means zeros."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]
@@ -116,8 +116,10 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
     """Add up the vectors or matrices in files, write the sum to a file, and return the exit status 0.
 
+    As in Kaldi, an entry may be larger than the entries before it, which are then padded with zeros.
+
     Args:
-        kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
+        kind: type of the entries.
         names: names of the input files, followed by the name of the output file.
         average: True to divide the sum by the number of files.
         binary: True to write the file in binary format.
@@ -150,11 +152,11 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
     Args:
         kind: type of the entries.
         names: rspecifiers of the tables, followed by the wspecifier of the output.
-        scale: factor on the first table.
-        scales: factors on the other tables.
+        scale: factor by which the entries of the first table are multiplied.
+        scales: factors by which the entries of the other tables are multiplied.
 
     Returns:
-        0 if there are sums, and less than half as many entries are missing in the other tables; otherwise 1.
+        0 if the number of entries missing from the other tables is less than half the number of sums, otherwise 1.
     """
     source, *others, target = names
     with Tables() as tables:
@@ -162,8 +164,8 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         blocks = tables.read(kind, source)
         sums = _Sums(kind, source, scale)
         for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
-            where = f"system {number}, rspecifier: {name}"
-            sums.systems.append(_System(tables.open_lookup(kind, name), factor, where))
+            label = f"system {number}, rspecifier: {name}"
+            sums.systems.append(_System(tables.open_lookup(kind, name), factor, label))
         counts = map_table(blocks, writer, sums.add_systems)
     logger.info(
         "Processed %d utterances: with a total of %d %s across %d different systems",
@@ -178,7 +180,7 @@ class _System(NamedTuple):
 
     reader: LookupReader[Floats]
     factor: float  # Factor by which the entries of this table are multiplied.
-    where: str  # Number and rspecifier of this table, for messages.
+    label: str  # Number and rspecifier of this table, for messages.
 
 
 @dataclass
@@ -198,10 +200,10 @@ class _Sums:
         An entry that another table lacks, or that has a different shape there, is logged and not added.
 
         Raises:
-            Skip: a block of several entries has such an entry. The caller then splits the block.
+            Skip: in a block of several entries, an entry cannot be added. The caller then splits the block.
         """
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
-        systems = [(system, system.reader.find_each(keys)) for system in self.systems]
+        systems = [(system, system.reader.find_values(keys)) for system in self.systems]
         shapes_match = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
         if not all(shapes_match):
             require_one_entry(block, block)
@@ -212,19 +214,19 @@ class _Sums:
             self.total += len(terms)
             self.missing += len(block) - len(terms)
             if not matches:
-                self._warn_of_system(keys[0], shapes[0], terms, system.where)
+                self._warn_of_system(keys[0], shapes[0], terms, system.label)
             elif system.factor != 0:
                 result = add_scaled_array(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, terms).values)
         return replace(block, values=result)
 
-    def _warn_of_system(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
-        """Log that the table ``where`` has no entry ``key`` (``values`` is empty), or an entry of a different shape."""
+    def _warn_of_system(self, key: str, shape: Sequence[int], values: Sequence[Floats], label: str) -> None:
+        """Log that the table ``label`` has no entry ``key`` (``values`` is empty), or an entry of a different shape."""
         if not values:
-            logger.warning("No %s found for utterance %s for %s", self.kind, key, where)
+            logger.warning("No %s found for utterance %s for %s", self.kind, key, label)
             return
         logger.warning(
             "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
-            key, format_shape(values[0].shape), where, format_shape(shape), self.kind, self.source,
+            key, format_shape(values[0].shape), label, format_shape(shape), self.kind, self.source,
         )  # fmt: skip
 
 

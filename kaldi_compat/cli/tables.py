@@ -50,7 +50,7 @@ class Tables(ExitStack):
         return reader.blocks()
 
     def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
-        """Open a table to look up entries by key, or by the speaker of a key with the rspecifier ``utt2spk``."""
+        """Open a table to look up entries by key, or by a key's speaker if ``utt2spk`` is an rspecifier of speakers."""
         reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
         return reader
@@ -78,7 +78,7 @@ class Tables(ExitStack):
         return iter(queue)
 
     def map_in_threads(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
-        """Iterate over ``function(item)`` in the order of items, computed in threads if there is a second core."""
+        """Return an iterator over ``function(item)``, in order. Threads compute the results if there are two cores."""
         if not has_second_core():
             return map(function, items)
         from concurrent.futures import ThreadPoolExecutor  # This import is slow.
@@ -95,11 +95,12 @@ class Tables(ExitStack):
 
 
 def _read_needed_blocks(
-    reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
+    reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], min_bytes: int
 ) -> Iterator[Block]:
-    """Yield blocks of at least ``max_bytes`` bytes, in which objects that are not needed are None (see ``read``).
+    """Yield blocks in which objects that are not needed are None (see :meth:`Tables.read`).
 
-    An object that is not needed counts as one byte. The entries before an error are yielded before it is raised.
+    All blocks but the last have at least ``min_bytes`` bytes. An object that is not needed counts as one byte. The
+    entries before an error are yielded before it is raised.
     """
     keys: list[str] = []
     values: list[Any] = []
@@ -110,7 +111,7 @@ def _read_needed_blocks(
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
-            if size >= max_bytes:
+            if size >= min_bytes:
                 yield create_block(keys, values)
                 keys, values, size = [], [], 0
     except ArkError:
@@ -156,8 +157,8 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         table = parse_rspecifier(rspecifier)
         self.allows_one_lookup = table.once and table.kind == "ark"
         # Maps the keys of the last lookup to values, or to None for missing keys. The table may release the values.
-        self._found: dict[str, Value | None] = {}
-        self._failed: tuple[str, ArkError] | None = None
+        self._values_by_key: dict[str, Value | None] = {}
+        self._failure: tuple[str, ArkError] | None = None  # A key whose value cannot be read, and the error.
 
     def __contains__(self, key: str) -> bool:
         """Return True if the table has a key. If the command of a pipe has failed, look among the keys that arrived."""
@@ -181,7 +182,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         for reader in filter(None, (self, self._speakers)):
             reader._lookup.reads = WholeReads()
 
-    def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
+    def require_values(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block. Calls for parts of this block do not look up the keys again.
 
         Args:
@@ -193,7 +194,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             ArkError: a value cannot be read.
         """
         keys = block.names()
-        values = self.find_each(keys)
+        values = self.find_values(keys)
         present_values = [value for value in values if value is not None]
         if len(present_values) == len(values):
             return present_values
@@ -201,7 +202,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             raise Skip(missing(keys[0]))
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
-    def find_each(self, keys: Sequence[str]) -> list[Value | None]:
+    def find_values(self, keys: Sequence[str]) -> list[Value | None]:
         """Return the value under each key, or None for a missing key.
 
         Raises:
@@ -213,16 +214,16 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 raise Skip  # Asks the caller to look up one key at a time.
             return [self.get(key) for key in keys]
         try:
-            return [self._found[key] for key in keys]
+            return [self._values_by_key[key] for key in keys]
         except KeyError:
-            if self._failed is not None and self._failed[0] in keys:
-                raise self._failed[1] from None
+            if self._failure is not None and self._failure[0] in keys:
+                raise self._failure[1] from None
             self._look_up(list(dict.fromkeys(keys)))
-        return [self._found[key] for key in keys]
+        return [self._values_by_key[key] for key in keys]
 
-    def has(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Return True if the table has a key. The value stays in memory for the look-up that follows."""
-        return key in self if self.allows_one_lookup else self.find_each([key])[0] is not None
+        return key in self if self.allows_one_lookup else self.find_values([key])[0] is not None
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """Look up several keys at once, before they are looked up one by one.
@@ -231,28 +232,28 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         if not self.allows_one_lookup:
             with suppress(ArkError):
-                self.find_each(keys)
+                self.find_values(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
         """Store the values under keys. If a value cannot be read, store its key with the error, and raise the error."""
-        self._found, self._failed = {}, None
+        self._values_by_key, self._failure = {}, None
         try:
             values = self.get_many(keys)
         except ArkError:  # Looking up single keys below raises the error for its key.
             values = None
         if values is not None:
-            self._found = dict(zip(keys, values, strict=True))
+            self._values_by_key = dict(zip(keys, values, strict=True))
             return
         for key in keys:
             try:
                 is_present = key in self
-                self._found[key] = self[key] if is_present else None
+                self._values_by_key[key] = self[key] if is_present else None
             except ArkError as error:
-                self._failed = key, error
+                self._failure = key, error
                 raise
 
     def can_find_many(self, rspecifier: str) -> bool:
-        """Return True if looking up many keys at once takes no more memory or time than one by one.
+        """Return True if looking up many keys at once takes no more memory or time than looking them up one by one.
 
         This is the case for archives whose entries stay in memory. It is not the case for standard input and named
         pipes, from which the next entry may arrive much later.

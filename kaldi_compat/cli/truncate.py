@@ -20,12 +20,12 @@ class TruncateOptions(BaseOptions):
     truncate: int = option(0, "use only this many of the features' first columns; 0 uses all", ge=0)
 
 
-def append_to_table(
+def append_columns(
     options: TruncateOptions, source: str, target: str, append: Callable[[Matrix, Indices], Matrix]
 ) -> int:
-    """Apply a function to each matrix of a table, cut to the first ``options.truncate`` columns.
+    """Append columns to each matrix of a table, after cutting it to its first ``options.truncate`` columns (0: all).
 
-    A ``truncate`` of 0 selects all columns. Empty matrices are skipped with a warning. Return the exit status 0.
+    Empty matrices are skipped with a warning. Return the exit status 0.
 
     Args:
         options: options of the program.
@@ -33,6 +33,9 @@ def append_to_table(
         target: wspecifier of the results.
         append: function from the rows of several utterances and their boundaries (see :mod:`kaldi_compat.functional`)
             to the rows with appended columns.
+
+    Raises:
+        FeatureError: a matrix has fewer than ``options.truncate`` columns.
     """
 
     def append_to_block(block: ArrayBlock) -> ArrayBlock:

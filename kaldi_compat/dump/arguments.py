@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.specifier import is_url
-from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
+from kaldi_compat.cli.command_line import (
+    CommonOptions,
+    format_usage,
+    format_version,
+    parse_command_line,
+    rewrite_script_style,
+)
 from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_conf_flags, get_feature_flags
 from kaldi_compat.dump.inputs import SCRIPT
@@ -118,7 +124,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     first_argument = "".join(words[words.index("--") + 1 :][:1])
     flags = all_flags | (get_feature_flags(first_argument) if first_argument in FEATURES else {})
     _refuse_script_options(words)
-    line = parse(words, flags, CommonOptions)
+    line = parse_command_line(words, flags, CommonOptions)
     if line.standard.help:
         return format_usage(DUMP_USAGE, DumpOptions, CommonOptions)
     if line.standard.version:

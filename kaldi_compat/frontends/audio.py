@@ -36,7 +36,7 @@ def prepare_audio(
     preset: Preset,
     size: int,
     resample: Callable[[Array, Any, int, int], Array],
-    recorded: Tracing = UNTRACED,
+    tracing: Tracing = UNTRACED,
 ) -> CheckedAudio:
     """Check audio, convert it to the scale -1 to 1, and resample it to the sampling rate of a preset.
 
@@ -50,7 +50,7 @@ def prepare_audio(
         preset: preset that gives the sampling rate of the result, and says if the mean is subtracted.
         size: number of samples in a frame at the preset's sampling rate.
         resample: function from audio, the lengths of the rows, the rate and the new rate to the resampled audio.
-        recorded: flags of the tools that record the operations on the samples.
+        tracing: flags of the tools that record the operations on the samples.
 
     Returns:
         Audio on the scale -1 to 1 (see :func:`scale_to_unit`), and the number of valid samples of each row, if any.
@@ -62,7 +62,7 @@ def prepare_audio(
         refuse_rate_as_lengths(lengths, "For audio at {rate} Hz, pass sampling_rate={rate}")
     audio = scale_to_unit(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
-    if not recorded.traced:
+    if not tracing.traced:
         if len(shape) not in (1, 2):
             raise AudioError(
                 f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the "
@@ -72,29 +72,29 @@ def prepare_audio(
             raise AudioError(f"the audio is empty: samples of shape {shape}; leave out the utterance")
         if len(shape) > 1 and lengths is None:
             check_shape(shape, size)
-    ends = None
+    row_lengths = None
     if lengths is not None:
-        ends = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
-        audio = zero_padding(audio[..., None], ends)[..., 0]
-    if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
+        row_lengths = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
+        audio = zero_padding(audio[..., None], row_lengths)[..., 0]
+    if not tracing.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
-        if ends is None:
+        if row_lengths is None:
             warn_of_channels(audio)
     if rate != target:
-        audio = resample(audio, ends, rate, target)
-        ends = None if ends is None else convert_like(count_resampled(ends, rate, target), audio)
+        audio = resample(audio, row_lengths, rate, target)
+        row_lengths = None if row_lengths is None else convert_like(count_resampled(row_lengths, rate, target), audio)
     if preset.subtract_clip_mean:
-        audio = _subtract_mean(audio, ends)
-    return CheckedAudio(audio, ends, tracing=recorded)
+        audio = _subtract_mean(audio, row_lengths)
+    return CheckedAudio(audio, row_lengths, tracing=tracing)
 
 
-def _subtract_mean(audio: Array, ends: Any) -> Array:
+def _subtract_mean(audio: Array, row_lengths: Any) -> Array:
     """Subtract the mean of each row from all samples of the row.
 
-    ``ends`` are the numbers of valid samples of the rows, (B,), or None. ``audio`` must be 0 after these samples.
+    ``row_lengths`` are the numbers of valid samples of the rows, (B,), or None. All later samples must be 0.
     """
     xp = get_namespace(audio)
-    count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
+    count = audio.shape[-1] if row_lengths is None else xp.clip(row_lengths, 1, None)[..., None]
     # torch adds pairs of partial sums, so that rounding errors stay small without double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
     centered: Array = audio - astype(total / count, audio.dtype)
@@ -104,7 +104,8 @@ def _subtract_mean(audio: Array, ends: Any) -> Array:
 def has_short_row(audio: CheckedAudio, size: int) -> bool:
     """Return True if a row of audio is known to be shorter than a frame of ``size`` samples.
 
-    Lengths on a GPU are not read, because that would wait for the GPU. Short rows of a batch there have no frames.
+    Return False while a tool records the operations, and for lengths on a GPU, which are not read, because that would
+    wait for the GPU. Rows shorter than a frame then have no frames.
     """
     if audio.tracing.traced:
         return False
@@ -135,11 +136,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise an error if samples are not finite, and warn once if they are far beyond -1 to 1.
-
-    Raises:
-        AudioError: a sample is NaN or infinite.
-    """
+    """Raise :class:`AudioError` if samples are NaN or infinite. Warn once if they are far beyond -1 to 1."""
     if 0 in samples.shape:
         return
     xp = get_namespace(samples)

@@ -86,33 +86,33 @@ class PresetFrontend(Generic[A]):
             features = step(*features) if isinstance(features, tuple) else step(features)
         return features
 
-    def _compute_rows(self, audio: Any, ends: Any) -> Any:
+    def _compute_rows(self, audio: Any, row_lengths: Any) -> Any:
         """Compute the model's input of each row of audio. For a row that is shorter than a frame, shorten the frame.
 
         Args:
             audio: audio (T,) or (B, T).
-            ends: number of valid samples in each row, (B,), or None.
+            row_lengths: number of valid samples in each row, (B,), or None.
 
         Returns:
-            Model input (frames, dim) or (B, frames, dim), with zeros after the frames of a shorter row. With ``ends``,
-            also the number of frames of each row, (B,).
+            Model input (frames, dim) or (B, frames, dim), with zeros after the frames of a shorter row. With
+            ``row_lengths``, also the number of frames of each row, (B,).
         """
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
-        lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        valid_counts = [rows.shape[-1]] * len(rows) if row_lengths is None else row_lengths.reshape(-1).tolist()
+        inputs = [self._compute_row(row[:length]) for row, length in zip(rows, valid_counts, strict=True)]
         longest = max(map(len, inputs), default=0)
         padded = [xp.concatenate((frames, full((longest - len(frames), self.dim), 0.0, frames))) for frames in inputs]
         stacked = xp.stack(padded) if inputs else full((0, 0, self.dim), 0.0, audio)
         features = stacked.reshape(*audio.shape[:-1], longest, self.dim)
         return (
             features
-            if ends is None
-            else (features, convert_like([len(frames) for frames in inputs], ends).reshape(ends.shape))
+            if row_lengths is None
+            else (features, convert_like([len(frames) for frames in inputs], row_lengths).reshape(row_lengths.shape))
         )
 
     def _compute_row(self, audio: Any) -> Any:
-        """Compute the model's input (frames, dim) of audio (T,). Shorten a frame that is longer than T > 1 samples."""
+        """Compute the model's input (frames, dim) of audio (T,). If 2 <= T < frame length, use a frame of T samples."""
         feature = self.feature
         if 2 <= len(audio) < feature.size:
             feature = self._make_feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
@@ -122,7 +122,7 @@ class PresetFrontend(Generic[A]):
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Load a preset and the statistics that it needs, or None if it needs no statistics or they are left out.
+    """Load a preset, and the statistics that normalize its features. Return None as statistics if there are none.
 
     If the model ships statistics and ``statistics`` is None, warn, and drop the steps of the preset that need them.
     ``dither`` replaces the dithering of the preset, unless it is None.
@@ -131,34 +131,34 @@ def load_preset(
         OptionError: the preset is unknown, or takes no statistics.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
-    chosen = Preset.of(preset)
+    result = Preset.of(preset)
     if dither is not None:
-        chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, dither=dither))
+        result = dataclasses.replace(result, options=dataclasses.replace(result.options, dither=dither))
     if statistics is None:
-        if not chosen.statistics:
-            return chosen, None
+        if not result.statistics:
+            return result, None
         warnings.warn(
-            f"the preset {chosen.name!r} normalizes by statistics that the model ships ({chosen.statistics}): without "
-            "them this step is left out; pass statistics='.../" + chosen.statistics + "'",
+            f"the preset {result.name!r} normalizes by statistics that the model ships ({result.statistics}): without "
+            "them this step is left out; pass statistics='.../" + result.statistics + "'",
             stacklevel=4,
         )
-        steps = tuple(step for step in chosen.steps if not step.statistics)
-        return dataclasses.replace(chosen, steps=steps), None
-    if not chosen.statistics:
-        raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
-    numbers = Statistics.of(statistics)
-    step_index = next(index for index, step in enumerate(chosen.steps) if step.statistics)
-    columns = count_columns(chosen.options, chosen.steps[:step_index])
-    if numbers.shift.ndim and len(numbers.shift) != columns:
+        steps = tuple(step for step in result.steps if not step.statistics)
+        return dataclasses.replace(result, steps=steps), None
+    if not result.statistics:
+        raise OptionError(f"the preset {result.name!r} takes no statistics: leave them out")
+    model_statistics = Statistics.of(statistics)
+    step_index = next(index for index, step in enumerate(result.steps) if step.statistics)
+    columns = count_columns(result.options, result.steps[:step_index])
+    if model_statistics.shift.ndim and len(model_statistics.shift) != columns:
         raise FeatureError(
-            f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
-            f"{columns} at this step: pass the statistics of the same model"
+            f"the statistics have {len(model_statistics.shift)} columns, but the features of the preset "
+            f"{result.name!r} have {columns} at this step: pass the statistics of the same model"
         )
-    return chosen, numbers
+    return result, model_statistics
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return options with frames of ``length`` samples. Mel bins without a bin of the FFT are allowed."""
+    """Return a copy of options with frames of ``length`` samples. Mel bins without a bin of the FFT are allowed."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True
@@ -172,7 +172,7 @@ def make_missing_stream_error(preset: Preset) -> OptionError:
 
 
 def check_export(preset: Preset) -> None:
-    """Raise an OptionError for a preset that cannot be exported or scripted."""
+    """Raise :class:`OptionError` if a preset cannot be exported or scripted."""
     if preset.why_no_graph:
         reason = f"because {preset.why_no_graph}: run the front end in PyTorch or NumPy"
         raise OptionError(f"the preset {preset.name!r} cannot be exported, {reason}")

@@ -164,9 +164,9 @@ class _ArrayStep:
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
         self.options, self._step = step.options, step
-        self._numbers: Statistics | None = None
-        if self.kind.function is None:
-            self._numbers = statistics if step.statistics else Statistics.of_numbers(step.options)
+        self._statistics: Statistics | None = None
+        if self.kind.function is None:  # The step is global_cmvn.
+            self._statistics = statistics if step.statistics else Statistics.of_numbers(step.options)
 
     @property
     def kind(self) -> StepKind:
@@ -174,7 +174,7 @@ class _ArrayStep:
         return STEPS[self._step.kind]
 
     def __call__(self, features: Any, counts: Any = None) -> Any:
-        """Compute the step on features.
+        """Apply the step to features.
 
         Args:
             features: features ``(..., frames, dim)``.
@@ -184,8 +184,8 @@ class _ArrayStep:
             Processed features ``(..., new frames, new dim)``. With ``counts``, also the new number of frames of each
             row.
         """
-        if self._numbers is not None:
-            result = apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
+        if self._statistics is not None:
+            result = apply_shift_and_scale(features, self._statistics.shift, self._statistics.scale, lengths=counts)
         else:
             assert self.kind.function is not None
             result = self.kind.function(features, self.options, lengths=counts)
@@ -217,7 +217,7 @@ class FrontendStream:
             raise make_missing_stream_error(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
-        self._windows = [_StepStream(step) for step in frontend.steps]
+        self._steps = [_StepStream(step) for step in frontend.steps]
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend!r}>"
@@ -225,8 +225,8 @@ class FrontendStream:
     def reset(self) -> None:
         """Discard everything received so far, for the next utterance."""
         self._audio.reset()
-        for window in self._windows:
-            window.reset()
+        for step in self._steps:
+            step.reset()
 
     def flush(self) -> Floats:
         """End the utterance, return its last frames, (frames, dim), and reset the stream."""
@@ -254,8 +254,8 @@ class FrontendStream:
         if len(chunk):
             check_values(chunk)
         frames: Floats = self._audio(chunk, final=final)
-        for window in self._windows:
-            frames = window(frames, final)
+        for step in self._steps:
+            frames = step(frames, final)
         return frames
 
 
@@ -295,7 +295,7 @@ class _StepStream(WindowFlow):
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
-        """Compute the step on the windows that the next frames complete.
+        """Apply the step to the windows that the next frames complete.
 
         Args:
             frames: next frames (frames, dim).
@@ -314,7 +314,7 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        # Return a multiple of the stride, so that windows begin at the same frames as in the whole utterance.
+        """Return the first needed frame, rounded down to the stride, so that windows begin as in whole utterances."""
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

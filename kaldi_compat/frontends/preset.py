@@ -152,17 +152,17 @@ class Preset:
             raise OptionError(
                 f"preset={quote_value(preset)} is of type {type(preset).__name__}: pass a name, a JSON file or a Preset"
             )
-        text = os.fspath(preset)
-        if not isinstance(preset, str) or is_preset_file(text):
-            return cls.read(text)
-        if text in list_presets():
-            return _read_packaged(text)
-        name = text.lower().replace("_", "-")
-        if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
-            raise OptionError(f"there is no preset {text!r}: {elsewhere}")
-        nearest = find_nearest_name(name, list_presets())
+        name = os.fspath(preset)
+        if not isinstance(preset, str) or is_preset_file(name):
+            return cls.read(name)
+        if name in list_presets():
+            return _read_packaged(name)
+        normalized_name = name.lower().replace("_", "-")
+        if advice := next((advice for model, advice in ELSEWHERE.items() if model in normalized_name), ""):
+            raise OptionError(f"there is no preset {name!r}: {advice}")
+        nearest = find_nearest_name(normalized_name, list_presets())
         hint = f"did you mean {nearest!r}?" if nearest else f"choose from {', '.join(list_presets())}"
-        raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
+        raise OptionError(f"there is no preset {name!r}: {hint} (a preset of your own is a file that ends in .json)")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Preset:
@@ -246,22 +246,22 @@ class Preset:
 
     @property
     def statistics(self) -> str:
-        """Name of the file of statistics that the model ships, "" if there is none."""
+        """Name of the file of statistics that the model ships, or "" if there is none."""
         return next((step.statistics for step in self.steps if step.statistics), "")
 
     @property
     def why_no_stream(self) -> str:
-        """Reason why the front end cannot be computed in chunks, "" if it can."""
+        """Reason why the front end cannot be computed in chunks, or "" if it can."""
         if self.subtract_clip_mean:
             return "it subtracts the mean of the whole clip"
-        needs_all = next((step.kind for step in self.steps if not STEPS[step.kind].streams), "")
-        return f"its step {needs_all} needs the whole utterance" if needs_all else ""
+        step_name = next((step.kind for step in self.steps if not STEPS[step.kind].streams), "")
+        return f"its step {step_name} needs the whole utterance" if step_name else ""
 
     @property
     def why_no_graph(self) -> str:
-        """Reason why the front end cannot be exported or scripted, "" if it can."""
-        selects = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
-        return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
+        """Reason why the front end cannot be exported or scripted, or "" if it can."""
+        step_name = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
+        return f"how many frames its step {step_name} keeps depends on the audio" if step_name else ""
 
 
 def is_preset_file(preset: str) -> bool:
@@ -281,7 +281,7 @@ def _parse_source(values: Mapping[str, Any]) -> Source:
 
 
 def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
-    """Create the options of a feature from values by name. Dithering is off unless ``values`` has it."""
+    """Create the options of a feature from values by name. Dithering is off unless ``values`` has ``dither``."""
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set this entry instead of the option")

@@ -111,7 +111,7 @@ class Statistics:
 
 
 def _load_matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only matrix of an archive. Raise FeatureError if the file holds something else."""
+    """Load a matrix from a file, or from an archive of one matrix. Raise FeatureError if the file has other content."""
     try:
         value = io_ark.load(name, pipes=False)
         if isinstance(value, np.ndarray):
@@ -186,9 +186,9 @@ def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: floa
         raise FeatureError(f"{name}: the statistics are of {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
-    negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
-    if len(negative):
-        column = int(negative[0])
+    negative_columns = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
+    if len(negative_columns):
+        column = int(negative_columns[0])
         raise FeatureError(
             f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: no features have such "
             "statistics, so compute the statistics again"

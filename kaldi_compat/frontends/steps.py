@@ -29,7 +29,7 @@ class StepKind:
     function: Callable[..., Any] | None
     # Function of the number of frames and the options that returns the number of frames after the step.
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1  # Returns the factor by which the options increase the columns.
+    column_factor: Callable[[Any], int] = lambda options: 1  # Returns the factor by which the columns increase.
     streams: bool = False  # True if the step can be computed in chunks.
     per_frame: bool = False  # True if a frame is computed from one frame of the input.
     selects: bool = False  # True if the values of the features determine which frames remain.
@@ -41,7 +41,7 @@ STEPS: Mapping[str, StepKind] = {
         options.LowFrameRateOptions,
         stacking.low_frame_rate,
         count=stacking.count_joined_frames,
-        widens=lambda options: int(options.stack),
+        column_factor=lambda options: int(options.stack),
         streams=True,
     ),
     "stack_frames": StepKind(
@@ -49,7 +49,7 @@ STEPS: Mapping[str, StepKind] = {
         options.StackFramesOptions,
         stacking.stack_frames,
         count=lambda frames, options: frames // options.size,
-        widens=lambda options: int(options.size),
+        column_factor=lambda options: int(options.size),
         streams=True,
     ),
     "pad_frames": StepKind(
@@ -62,7 +62,7 @@ STEPS: Mapping[str, StepKind] = {
         "RepeatedDeltas",
         DeltaOptions,
         deltas.repeated_deltas,
-        widens=lambda options: int(options.delta_order) + 1,
+        column_factor=lambda options: int(options.delta_order) + 1,
     ),
     "voiced_cmvn": StepKind("VoicedCmvn", options.VoicedCmvnOptions, vad.voiced_cmvn, selects=True),
     "floor": StepKind("Floor", options.FloorOptions, normalization.floor_features, streams=True, per_frame=True),
@@ -93,8 +93,7 @@ class Step:
 def make_step(description: Any) -> Step:
     """Create a step from its description in a preset, such as ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
 
-    Raises:
-        OptionError: a step or an option is unknown, or a value is invalid.
+    Raise :class:`OptionError` if the step or an option is unknown, or a value is invalid.
     """
     if not isinstance(description, Mapping) or len(description) != 1:
         raise OptionError(f"a step is one name with its options, such as {{'stack_frames': {{}}}}, not {description!r}")
@@ -119,5 +118,5 @@ def count_columns(options: FrameOptions, steps: tuple[Step, ...]) -> int:
     """Return the number of columns of features that are computed with ``options`` and processed by ``steps``."""
     columns = options.dim
     for step in steps:
-        columns *= STEPS[step.kind].widens(step.options)
+        columns *= STEPS[step.kind].column_factor(step.options)
     return columns

@@ -1,7 +1,7 @@
 """add-deltas: append deltas to features."""
 
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
+from kaldi_compat.cli.truncate import TruncateOptions, append_columns
 from kaldi_compat.functional.block_deltas import append_deltas
 from kaldi_compat.options.postprocessing import DeltaOptions
 
@@ -20,4 +20,4 @@ class Options(DeltaOptions, TruncateOptions):
 @program("add-deltas", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Append deltas. As in Kaldi, the status is 0 even for an empty table."""
-    return append_to_table(options, source, target, lambda feats, bounds: append_deltas(feats, bounds, options))
+    return append_columns(options, source, target, lambda feats, bounds: append_deltas(feats, bounds, options))

@@ -1,7 +1,7 @@
 """add-deltas-sdc: append shifted delta cepstra to features."""
 
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
+from kaldi_compat.cli.truncate import TruncateOptions, append_columns
 from kaldi_compat.functional.block_deltas import append_shifted_deltas
 from kaldi_compat.options.postprocessing import ShiftedDeltaOptions
 
@@ -20,4 +20,4 @@ class Options(ShiftedDeltaOptions, TruncateOptions):
 @program("add-deltas-sdc", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Append shifted deltas. As in Kaldi, the status is 0 even for an empty table."""
-    return append_to_table(options, source, target, lambda feats, bounds: append_shifted_deltas(feats, bounds, options))
+    return append_columns(options, source, target, lambda feats, bounds: append_shifted_deltas(feats, bounds, options))

@@ -19,9 +19,9 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert transition-ids to pdfs. As in Kaldi, the status is 0 even for an empty table."""
     transitions = io_ark.load(model, kind="transition-model")
 
-    def convert(block: ArrayBlock) -> ArrayBlock:
+    def convert_to_pdfs(block: ArrayBlock) -> ArrayBlock:
         return block.with_vectors(transitions.pdfs(block.values))
 
-    counts = convert_table(convert, "int-vector", source, target)
+    counts = convert_table(convert_to_pdfs, "int-vector", source, target)
     logger.info("Converted %d alignments to pdf sequences.", counts.done)
     return 0

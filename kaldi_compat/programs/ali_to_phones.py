@@ -78,7 +78,7 @@ class CtmFile:
         self._write = write
         self._shift = np.float32(frame_shift)
         # Kaldi compares the shift in single precision, in which its default of 0.01 is less than 0.01.
-        self._time = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
+        self._time_format = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
     def write_block(self, block: ArrayBlock) -> None:
         """Write a line for each phone of a block of pairs (phone, number of frames). Times are rounded as in Kaldi."""
@@ -89,8 +89,8 @@ class CtmFile:
         for begin, end in pairwise(block.rows().tolist()):
             starts[begin : begin + 1] = 0
             np.add.accumulate(starts[begin:end], out=starts[begin:end])
-        line = f" 1 {self._time} {self._time} %d\n"
+        line = f" 1 {self._time_format} {self._time_format} %d\n"  # The channel is 1.
         counts = zip(block.names(), block.shapes[:, 0].tolist(), strict=True)
-        lines = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
-        numbers = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
-        self._write((lines % tuple(chain.from_iterable(numbers))).encode(errors="surrogateescape"))
+        line_formats = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
+        fields = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
+        self._write((line_formats % tuple(chain.from_iterable(fields))).encode(errors="surrogateescape"))

@@ -23,6 +23,7 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 
 @program("append-post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
+    """Append posteriors to a table or a file of features, and return the exit status."""
     require_post_dim(options)
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
@@ -35,11 +36,12 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         blocks, table = tables.read("matrix", source), tables.open_lookup(codec, posteriors)
         writer = tables.write("matrix", target)
 
-        def append(block: ArrayBlock) -> ArrayBlock:
-            values = table.find(block, "Could not read posteriors for utterance {}".format)
+        def append_to_block(block: ArrayBlock) -> ArrayBlock:
+            """Look up the posteriors of the utterances of a block, and append them."""
+            values = table.require_values(block, "Could not read posteriors for utterance {}".format)
             return append_posteriors(block, values, options.post_dim)
 
-        counts = map_table(blocks, writer, append)
+        counts = map_table(blocks, writer, append_to_block)
     return log_status(counts)
 
 

@@ -26,6 +26,7 @@ EMPTY_ENTRY, EMPTY_FILE = "Empty feature matrix for utterance {}", "the feature 
 
 @program("append-vector-to-feats", USAGE, FileOptions)
 def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
+    """Append vectors to a table or a file of features, and return the exit status."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
         convert_file(
@@ -37,7 +38,7 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
         blocks, table = tables.read("matrix", source), tables.open_lookup("vector", vectors)
         writer = tables.write("matrix", target)
         missing = "Could not read vector for utterance {}".format
-        counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
+        counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.require_values(block, missing)))
     return log_status(counts)
 
 

@@ -59,19 +59,19 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         else:
             table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
-        def normalize(block: ArrayBlock) -> ArrayBlock:
+        def normalize_features(block: ArrayBlock) -> ArrayBlock:
             """Normalize a block with the statistics of its entries, and warn about statistics that are not finite."""
-            statistics = global_statistics if table is None else table.find(block, MISSING.format)
+            statistics = global_statistics if table is None else table.require_values(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip  # Asks the caller to split the block.
             replaced = replace_statistics(np.stack(statistics), skipped_dims)
             used_sums = replaced[:, : 1 + options.norm_vars]  # Without norm_vars, the sums of squares are not used.
             if not np.isfinite(used_sums.sum()):
                 names = [statistics_source] if table is None else block.names()
-                check.check(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
+                check.check_arrays(GIVEN_STATISTICS, zip(names, used_sums, strict=True))
             return normalize_block(block, replaced, options)
 
-        counts = map_table(blocks, writer, normalize)
+        counts = map_table(blocks, writer, normalize_features)
     statistics_names = "mean and variance" if options.norm_vars else "mean"
     logger.info(
         "Applied cepstral %s normalization to %d utterances, errors on %d", statistics_names, counts.done, counts.failed
@@ -94,9 +94,9 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)
     if options.norm_vars:
         variance = compute_mean_and_variance(statistics)[:, 1]
-        floored = variance[variance < VARIANCE_FLOOR].tolist()
+        floored_variances = variance[variance < VARIANCE_FLOOR].tolist()
         # As in Kaldi, global statistics cause the warnings for each utterance.
-        for value in floored * (len(block) // len(statistics)):
+        for value in floored_variances * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
     scale, offset = compute_scale_and_offset(statistics, options, feats.dtype)
     shape = (len(block), feats.shape[1])

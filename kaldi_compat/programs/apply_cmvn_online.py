@@ -42,7 +42,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     num_frames = 0
     check = FiniteCheck()
     # Without norm_vars, the sums of squares are not used, so only the sums are checked.
-    check.check(GIVEN_STATISTICS, [(statistics_source, statistics[: 1 + options.norm_vars])])
+    check.check_arrays(GIVEN_STATISTICS, [(statistics_source, statistics[: 1 + options.norm_vars])])
 
     @cache
     def make_normalizer() -> OnlineCmvn:
@@ -50,7 +50,8 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
-    def normalize(block: ArrayBlock) -> ArrayBlock:
+    def normalize_features(block: ArrayBlock) -> ArrayBlock:
+        """Normalize a block of utterances, count the frames, and warn about features that are not finite."""
         nonlocal num_frames
         bounds = block.rows()
         result = make_normalizer().utterances(stack_rows(block), bounds, adapts=bool(options.spk2utt))
@@ -68,19 +69,19 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                 for _, names in block.entries()
                 for group in group_utterances(names, make_normalizer())
             )
-            find = partial(table.find, missing="No features for utterance {}".format)
+            find = partial(table.require_values, missing="No features for utterance {}".format)
             counts = map_table(
-                groups, writer, lambda group: normalize(ArrayBlock.from_arrays(group.names(), find(group)))
+                groups, writer, lambda group: normalize_features(ArrayBlock.from_arrays(group.names(), find(group)))
             )
         else:
-            counts = map_table(tables.read("matrix", source), writer, normalize)
+            counts = map_table(tables.read("matrix", source), writer, normalize_features)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, num_frames)
     return counts.status
 
 
-def group_utterances(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
-    """Reset the normalizer ``online`` for a speaker, and yield the names of the speaker's utterances in blocks."""
-    online.reset()
+def group_utterances(names: list[str], normalizer: OnlineCmvn) -> Iterator[Block]:
+    """Reset the normalizer for a speaker, and yield the names of the speaker's utterances in blocks."""
+    normalizer.reset()
     for first in range(0, len(names), UTTERANCES_PER_BLOCK):
         group = names[first : first + UTTERANCES_PER_BLOCK]
         yield ObjectBlock.from_values(group, group)

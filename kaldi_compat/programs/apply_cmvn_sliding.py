@@ -24,9 +24,11 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 
 @program("apply-cmvn-sliding", USAGE, SlidingCmvnOptions)
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
+    """Normalize a table of features by sliding windows, and return the exit status."""
     check = FiniteCheck()
 
-    def normalize(block: ArrayBlock) -> ArrayBlock:
+    def normalize_features(block: ArrayBlock) -> ArrayBlock:
+        """Normalize a block of utterances, and warn about floored variances and about results that are not finite."""
         feats, bounds = stack_rows(block), block.rows()
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
@@ -36,7 +38,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         check.check_last_rows(block, normalized, bounds)
         return block.with_rows(normalized)
 
-    counts = convert_table(normalize, "matrix", source, target)
+    counts = convert_table(normalize_features, "matrix", source, target)
     logger.info(
         "Applied sliding-window cepstral mean %snormalization to %d utterances, %d had errors.",
         "and variance " if options.norm_vars else "",
@@ -56,22 +58,24 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
     return normalized
 
 
-def warn_of_floored_variances(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
+def warn_of_floored_variances(variance: DoubleMatrix, window_sizes: Indices, max_warnings: int) -> None:
     """Log a warning for each frame with floored variances.
 
     Args:
         variance: variances (frames, dim) of the columns in the window of each frame.
-        size: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
+        window_sizes: number of frames of each window, (frames,). Windows of one frame cause no warning, as in Kaldi.
         max_warnings: largest number of warnings; negative for no limit.
     """
-    floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
-    frames = np.flatnonzero((floored > 0) & (size > 1))
-    reported = frames if max_warnings < 0 else frames[:max_warnings]
-    for frame in reported:
+    floored_counts = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
+    frames = np.flatnonzero((floored_counts > 0) & (window_sizes > 1))
+    reported_frames = frames if max_warnings < 0 else frames[:max_warnings]
+    for frame in reported_frames:
         logger.warning(
-            "Flooring when normalizing variance, floored %d elements; num-frames was %d", floored[frame], size[frame]
+            "Flooring when normalizing variance, floored %d elements; num-frames was %d",
+            floored_counts[frame],
+            window_sizes[frame],
         )
-    if len(reported) < len(frames):
+    if len(reported_frames) < len(frames):
         logger.warning(
             "Suppressing the remaining variance flooring warnings. "
             "Run program with --max-warnings=-1 to see all warnings."

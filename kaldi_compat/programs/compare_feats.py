@@ -36,7 +36,7 @@ def main(options: Options, first: str, second: str) -> int:
         blocks, other = tables.read("matrix", first), tables.open_lookup("matrix", second)
         sums = np.zeros((3, 0))
         for products in compute_results(lambda block: sum_products(block, other), blocks, counts):
-            sums = add_block(sums, products)
+            sums = add_products(sums, products)
     logger.info("self-product of 1st features for each column dimension: %s", format_vector(sums[0]))
     logger.info("self-product of 2nd features for each column dimension: %s", format_vector(sums[1]))
     logger.info("cross-product for each column dimension: %s", format_vector(sums[2]))
@@ -56,7 +56,7 @@ def main(options: Options, first: str, second: str) -> int:
     return 0 if is_similar else 1
 
 
-def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
+def add_products(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """Add the products of the utterances of a block, one by one, to the sums over earlier utterances.
 
     Args:
@@ -81,7 +81,7 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Compute the inner products of the columns of each utterance's features in two tables.
+    """Compute the inner products of the columns of each utterance's features in two tables, as sums over frames.
 
     ``block`` has the features of the first table, and ``table`` is the second table.
 
@@ -93,7 +93,7 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
         Skip: an utterance cannot be compared. The exception has Kaldi's warning.
         FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
-    others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
+    others = table.require_values(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
         (num_frames, dim), (other_num_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape

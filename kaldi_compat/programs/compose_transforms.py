@@ -53,6 +53,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
+                """Multiply the transforms A of a block with the transforms B of the same utterances."""
                 matrices = find_b(block)  # Look up B first: if B is missing, A need not be readable.
                 return compose_entries(block, stack_matrices(block), matrices, options)
 
@@ -85,10 +86,11 @@ def make_lookups(
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find_transforms(block: Block) -> Matrix:
+        """Return the transforms of the utterances of a block, (entries, rows, columns)."""
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
-            block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
-        transforms = table.find(block, lambda key: f"Second table does not have key {key}")
+            block = create_block(require_one_entry(block, speakers).require_values(block, lambda _: warning), [None])
+        transforms = table.require_values(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(
             transforms
             if len({transform.shape for transform in transforms}) == 1
@@ -97,8 +99,9 @@ def make_lookups(
         return matrices
 
     def has_transform(key: str) -> bool:
-        (speaker,) = [key] if speakers is None else speakers.find_each([key])
-        return speaker is not None and table.has(speaker)
+        """Return True if the table has a transform for an utterance."""
+        (speaker,) = [key] if speakers is None else speakers.find_values([key])
+        return speaker is not None and table.has_key(speaker)
 
     return find_transforms, has_transform
 

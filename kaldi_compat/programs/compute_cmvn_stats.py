@@ -77,7 +77,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
         return feats, None
-    vectors = weights.find(block, lambda key: f"No weights available for utterance {key}")
+    vectors = weights.require_values(block, lambda key: f"No weights available for utterance {key}")
     if list(map(len, vectors)) != block.shapes[:, 0].tolist():
         raise Skip(f"Weights for utterance {key} have wrong dimension {len(vectors[0])} vs. {len(feats)}")
     return feats, np.concatenate(vectors)
@@ -93,7 +93,7 @@ def compute_utterance_statistics(
     feats, frame_weights = get_weighted_frames(block, weights)
     statistics = compute_statistics(feats, block.rows(), weights=frame_weights)
     if not np.isfinite(statistics.sum()):
-        check.check(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
+        check.check_arrays(NEW_STATISTICS, zip(block.names(), statistics, strict=True))
     return block.with_matrices(statistics)
 
 
@@ -128,7 +128,7 @@ class Sum:
         bounds = np.array([0, len(feats)])  # All utterances of the block count as one.
         self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         if not np.isfinite(self.statistics.sum()):
-            self._check.check(NEW_STATISTICS, iterate_statistics(block, feats, weights))
+            self._check.check_arrays(NEW_STATISTICS, iterate_statistics(block, feats, weights))
         return block
 
 
@@ -152,6 +152,7 @@ def write_speaker_sums(
     size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
     def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
+        """Compute the statistics (2, dim + 1) of a speaker's utterances, which are looked up in groups of ``size``."""
         total = Sum(weights, check)
         for first in range(0, len(utterances), size):
             total.add_blocks(find_utterances(feats, utterances[first : first + size], counts), counts)
@@ -164,15 +165,18 @@ def write_speaker_sums(
 
 
 def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
-    """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
+    """Yield the features of utterances, in one block if none is missing, else in blocks of one utterance.
+
+    Utterances without features are logged and counted as failed.
+    """
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The features are then looked up one by one, which raises the error again.
-            present_feats = [value for value in table.find_each(keys) if value is not None]
+            present_feats = [value for value in table.find_values(keys) if value is not None]
             if len(present_feats) == len(keys):
                 yield ArrayBlock.from_arrays(keys, present_feats)
                 return
     for key in keys:
-        (value,) = table.find_each([key])
+        (value,) = table.find_values([key])
         if value is None:
             logger.warning("Did not find features for utterance %s", key)
             counts.failed += 1

@@ -60,7 +60,13 @@ def main(options: Options, sides: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in the order of the calls' names. Utterances of other calls form groups of one.
+    """Return the pairs of utterances of all calls with two utterances. Utterances of other calls form groups of one.
+
+    The calls are sorted by name.
+
+    Args:
+        lines: lines of the file, with an utterance, its call, and its channel.
+        name: name of the file, for errors.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -93,7 +99,7 @@ class CallBlock:
     roles: list[int] = field(default_factory=list)
     size: int = 0  # Size of the features in bytes.
 
-    def can_add(self, feats: list[Matrix]) -> bool:
+    def can_add_features(self, feats: list[Matrix]) -> bool:
         """Return True if the block is empty, or if it has room and the dimension of all matrices in ``feats``."""
         if not self.feats:
             return True
@@ -122,10 +128,11 @@ class CallBlock:
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
             return ArrayBlock.from_arrays(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
-        one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
+        is_one, is_other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
         loudness = rows[:, :1]  # The first column is the energy or C0.
         weights = np.ones(len(rows), np.float32)
-        weights[one], weights[other] = weigh_two_channels(loudness[one], loudness[other], quieter_channel_weight)
+        one, other = loudness[is_one], loudness[is_other]
+        weights[is_one], weights[is_other] = weigh_two_channels(one, other, quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         return ArrayBlock.from_arrays(self.keys, list(compute_statistics(rows, bounds, weights=weights)))
 
@@ -151,7 +158,7 @@ def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, c
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
-            if not block.can_add(feats):
+            if not block.can_add_features(feats):
                 yield block
                 block = CallBlock()
             block.add_call(keys, feats, roles)
@@ -170,7 +177,7 @@ def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[l
     """
     keys, feats = [], []
     for key in utterances:
-        (value,) = table.find_each([key])
+        (value,) = table.find_values([key])
         if value is None:
             logger.warning("No feature data for utterance %s", key)
         else:

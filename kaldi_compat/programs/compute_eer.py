@@ -35,8 +35,7 @@ def main(options: NoOptions, source: str) -> int:
 def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     """Return the scores of target trials, (targets,), and of nontarget trials, (nontargets,).
 
-    Raises:
-        OptionError: a line is invalid, or there are no target trials or no nontarget trials.
+    Raise :class:`OptionError` if a line is invalid, or if target trials or nontarget trials are missing.
     """
     trials: list[tuple[str, str]] = []
     for lines in read_line_lists(rxfilename):
@@ -56,16 +55,16 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[index])}")
     for index in np.flatnonzero(np.isnan(doubles)).tolist()[:1]:
         logger.warning("Line %d has the score NaN, so the equal error rate is meaningless: remove the trial", index + 1)
-    if len(labels := {kind for _, kind in trials}) == 1:
-        other = "nontarget" if "target" in labels else "target"
-        logger.warning("All trials have the label '%s': add trials with the label '%s'", *labels, other)
+    if len(labels := {label for _, label in trials}) == 1:
+        absent_label = "nontarget" if "target" in labels else "target"
+        logger.warning("All trials have the label '%s': add trials with the label '%s'", *labels, absent_label)
     scores = doubles.astype(np.float32)
-    values, is_target = parse_trials(scores, [kind for _, kind in trials])
+    values, is_target = parse_trials(scores, [label for _, label in trials])
     return values[is_target], values[~is_target]
 
 
 def describe_mistake(line: str) -> str:
-    """Describe the mistake of a line; return "" for a valid line."""
+    """Return Kaldi's message for the mistake in a line, or "" for a valid line."""
     words = [word for word in re.split("[ \t]", line) if word]
     if len(words) != 2:
         return f"Invalid input line (must have two fields): {line}"

@@ -46,13 +46,14 @@ def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
-    """Yield blocks with the first channel of each utterance, after checking the sampling rates.
+    """Yield blocks with the first channel of each utterance.
 
     Raises:
         AudioError: the sampling rate of an utterance differs from the options. Earlier utterances have been yielded.
     """
 
-    def check_rate(block: Block) -> WaveBlock:
+    def select_first_channel(block: Block) -> WaveBlock:
+        """Select the first channel of each utterance of a block, and check the sampling rates."""
         audio = select_channel(block, -1)
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(
@@ -61,7 +62,7 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
             )
         return audio
 
-    return compute_results(check_rate, blocks, Counts())
+    return compute_results(select_first_channel, blocks, Counts())
 
 
 def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
@@ -73,15 +74,18 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyze audio for the simulation of online decoding. Return the keys of the utterances, and their analyses."""
+    """Search the pitch of utterances before and after the energy is revised. Return the keys and the results."""
     ranges = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.from_audio(block.samples[begin : begin + n], options) for begin, n in ranges]
+    return block.names(), [Analysis.from_audio(block.samples[start : start + size], options) for start, size in ranges]
 
 
-def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features, and count the utterances. As in Kaldi, utterances without frames are written."""
+def write_pitch(blocks: Iterable[ArrayBlock], writer: Sink) -> Counts:
+    """Write blocks of pitch features, and return the number of utterances.
+
+    As in Kaldi, utterances without frames are also written and counted, with a warning.
+    """
     counts = Counts()
-    for block in tracks:
+    for block in blocks:
         writer.write_block(_drop_empty_columns(block))
         for num_frames in block.shapes[:, 0].tolist():
             if num_frames == 0:

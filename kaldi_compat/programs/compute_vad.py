@@ -26,8 +26,8 @@ def main(options: Options, source: str, target: str) -> int:
     """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
     num_frames = num_voiced_frames = num_voiced = num_unvoiced = 0
 
-    def detect(block: ArrayBlock) -> ArrayBlock:
-        """Decide for each frame of a block if it is voiced, and count voiced frames and utterances."""
+    def detect_voiced_frames(block: ArrayBlock) -> ArrayBlock:
+        """Return 1 for voiced and 0 for unvoiced frames of a block, and count voiced frames and utterances."""
         nonlocal num_frames, num_voiced_frames, num_voiced, num_unvoiced
         feats = stack_rows(block)
         if feats.size == 0:
@@ -43,7 +43,7 @@ def main(options: Options, source: str, target: str) -> int:
         decision_block = block.with_vectors(decisions)
         return decision_block.select(voiced_counts > 0) if options.omit_unvoiced_utts else decision_block
 
-    counts = convert_table(detect, "matrix", source, target, kind_out="vector")
+    counts = convert_table(detect_voiced_frames, "matrix", source, target, kind_out="vector")
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",

@@ -52,6 +52,7 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
         )
 
         def convert_block(block: ArrayBlock) -> ArrayBlock:
+            """Convert the alignments of a block, and drop alignments that fail, with a warning."""
             converted = converter.convert_many(block.values, block.rows())
             is_failed = converted.is_truncated | converted.is_short
             for key, is_short in zip(compress(block.names(), is_failed), converted.is_short[is_failed], strict=True):

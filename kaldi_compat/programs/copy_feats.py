@@ -62,14 +62,15 @@ def copy_table(options: Options, source: str, target: str) -> int:
         writer = tables.write("general-matrix", target)
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
-        def copy(block: Block) -> Block:
+        def copy_block(block: Block) -> Block:
+            """Return a block of matrices, compressed if an option asks for it, and write their numbers of frames."""
             matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
-            copied = matrices if method is None else compress_block(matrices, method, writer)
+            result = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames_writer is not None:
                 num_frames_writer.write_block(matrices.map(lambda _, matrix: len(matrix)))
-            return copied
+            return result
 
-        counts = map_table(tables.read(options.kind_in, source), writer, copy)
+        counts = map_table(tables.read(options.kind_in, source), writer, copy_block)
     logger.info("Copied %d feature matrices.", counts.done)
     return counts.status
 
@@ -93,6 +94,6 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
 
 
 def unwrap_matrix(value: Any) -> Matrix:
-    """Return ``value``, or the matrix in it if it comes from an HTK file and has a header."""
+    """Return the matrix of an object that was read from an HTK file. Return matrices unchanged."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

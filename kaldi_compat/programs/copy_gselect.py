@@ -25,11 +25,13 @@ class Options(BaseOptions):
 
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table of lists, shortened if --n is set, and return the exit status."""
     codec = IntListsCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
         def shorten_lists(block: PosteriorBlock) -> Block:
+            """Shorten lists to their first --n integers, or return all lists in a form that is fast to write."""
             if not options.n:
                 return pack_if_possible(block, writer)
             return replace_posteriors(block, map_parts(lambda part: limit_entries(options.n, part), block.posteriors))

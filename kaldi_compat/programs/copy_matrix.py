@@ -42,13 +42,13 @@ class Options(FileOptions):
 
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    changes = options != Options(binary=options.binary)
+    has_changes = options != Options(binary=options.binary)
 
-    def copy(block: ArrayBlock) -> ArrayBlock:
-        return block.with_rows(change_elements(stack_rows(block), options)) if changes else block
+    def change_block(block: ArrayBlock) -> ArrayBlock:
+        return block.with_rows(change_elements(stack_rows(block), options)) if has_changes else block
 
     with np.errstate(all="ignore"):  # As in Kaldi, infinities and NaN are valid results.
-        counts = convert_table_or_file(copy, "matrix", source, target, binary=options.binary, output_first=True)
+        counts = convert_table_or_file(change_block, "matrix", source, target, binary=options.binary, output_first=True)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)
     else:
@@ -57,7 +57,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def change_elements(matrix: Matrix, options: Options) -> Matrix:
-    """Scale and transform the elements of a matrix, in the order of the options in Kaldi's program."""
+    """Scale and transform the elements of a matrix as the options say, in the order of Kaldi's program."""
     if options.scale != 1.0:
         matrix = scale_vector(matrix, options.scale)
     if options.apply_log:

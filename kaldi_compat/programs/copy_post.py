@@ -24,15 +24,17 @@ class Options(BaseOptions):
 
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Copy a table of posteriors, scaled if --scale is set, and return the exit status."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
-        def copy(block: PosteriorBlock) -> Block:
+        def scale_block(block: PosteriorBlock) -> Block:
+            """Scale the posteriors of a block, or return them in a form that is fast to write."""
             if options.scale == 1.0:
                 return pack_if_possible(block, writer)
             return replace_posteriors(block, scale_posteriors(block.posteriors, options.scale))
 
-        counts = map_table(blocks, writer, copy)
+        counts = map_table(blocks, writer, scale_block)
     logger.info("Done copying %d posteriors.", counts.done)
     return counts.status

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kaldi_compat.cli.log import say
+from kaldi_compat.cli.log import write_to_stderr
 from kaldi_compat.cli.program import NoOptions, Program
 
 USAGE = """
@@ -17,10 +17,11 @@ class CudaCompiled(Program):
     """Returns status 1, as Kaldi's program without CUDA does. With arguments, it also prints the usage."""
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """Return the exit status 1. Without ``argv``, use ``sys.argv`` and end the process."""
         if argv is None:
             return super().__call__()
         if argv:
-            say(self.format_usage())
+            write_to_stderr(self.format_usage())
         return 1
 
 

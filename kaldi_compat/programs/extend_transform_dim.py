@@ -31,15 +31,17 @@ class Options(FileOptions):
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Extend the transforms of a table or a file, and return the exit status."""
     old_dim = 0
 
-    def extend(block: ArrayBlock) -> ArrayBlock:
+    def extend_block(block: ArrayBlock) -> ArrayBlock:
+        """Extend the transforms of a block, and store their old dimension for the log."""
         nonlocal old_dim
         transforms = stack_matrices(block)
         old_dim = transforms.shape[1]
         return block.with_matrices(extend_transform(transforms, options.new_dimension))
 
-    counts = convert_table_or_file(extend, "matrix", source, target, binary=options.binary)
+    counts = convert_table_or_file(extend_block, "matrix", source, target, binary=options.binary)
     new_dim = options.new_dimension
     if io_ark.is_table_wspecifier(target):
         logger.info("Increased transform dim to %d for %d matrices.", new_dim, counts.done)

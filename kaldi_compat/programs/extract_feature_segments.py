@@ -43,7 +43,7 @@ class Options(BaseOptions):
     )
 
     def count_frames(self, seconds: float) -> int:
-        """Convert a time to a number of frames, rounded half away from zero."""
+        """Convert a time in seconds to a number of frames, rounded half away from zero."""
         frames = seconds * 1000.0 / self.frame_shift
         return int(math.copysign(math.floor(abs(frames) + 0.5), frames))
 
@@ -54,12 +54,12 @@ class Options(BaseOptions):
 
     @cached_property
     def overshoot_frames(self) -> int:
-        """Number of frames by which a segment's end may exceed the features, exclusive."""
+        """Smallest number of frames after the end of the features at which a segment ends too late and is skipped."""
         return self.count_frames(as_float32(self.max_overshoot))
 
     @cached_property
     def min_frames(self) -> int:
-        """Number of frames below or at which a segment is too short and is skipped."""
+        """Largest number of frames with which a segment is too short and is skipped."""
         return self.count_frames(as_float32(self.min_segment_length))
 
 
@@ -73,22 +73,24 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
         for lines in read_line_lists(segments):
             for group in [lines] if finds_many else group_by_recording(lines):
                 for first in range(0, len(group), LINES_PER_BLOCK):
-                    for block in cut_block(group[first : first + LINES_PER_BLOCK], recordings, options, counts):
+                    for block in cut_segments(group[first : first + LINES_PER_BLOCK], recordings, options, counts):
                         writer.write_block(block)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0 if counts.done else ERROR_STATUS
 
 
 def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
-    """Group consecutive lines of the same recording, so that only one recording is in memory."""
+    """Group consecutive lines of the same recording (second field), so that only one recording is in memory."""
     return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
-def cut_block(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
-    """Yield one block with the segments of ``lines``. Log segments that cannot be cut, and count all segments.
+def cut_segments(
+    lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts
+) -> Iterator[Block]:
+    """Yield one block with the features of the segments of ``lines``. Log and count segments that cannot be cut.
 
     Raises:
-        ArkError: a recording cannot be read. The block with the earlier segments is yielded before.
+        ArkError: a recording cannot be read. The block with the earlier segments is yielded first.
     """
     keys: list[str] = []
     cuts: list[Matrix] = []
@@ -96,13 +98,13 @@ def cut_block(lines: list[str], recordings: LookupReader[Matrix], options: Optio
     features: dict[str, Matrix | None] = {}
     with suppress(ArkError, Skip):  # The segments are then looked up one by one, which raises the error again.
         names = [segment.recording for segment in segments if isinstance(segment, Segment)]
-        features = dict(zip(names, recordings.find_each(names), strict=True))
+        features = dict(zip(names, recordings.find_values(names), strict=True))
     try:
         for segment in segments:
             try:
                 if isinstance(segment, Skip):
                     raise segment
-                feats = features[segment.recording] if features else recordings.find_each([segment.recording])[0]
+                feats = features[segment.recording] if features else recordings.find_values([segment.recording])[0]
                 if feats is None:
                     raise Skip(
                         f"Did not find features for utterance {segment.recording}, skipping segment {segment.key}"

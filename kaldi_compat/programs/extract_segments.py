@@ -29,6 +29,7 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
         get_recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 
         def extract_segment(line: str) -> Block:
+            """Return a block with the audio of the segment that a line describes. Raise Skip if it has none."""
             segment = parse_segment(line)
             wave = get_recording(segment.recording)
             if wave is None:

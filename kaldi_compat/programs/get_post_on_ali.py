@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import make_frame_vectors, number_entry_frames
+from kaldi_compat.cli.alignments import get_entry_frames, make_frame_vectors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -25,9 +25,11 @@ e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
 def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     """Write the posterior of the aligned label of each frame. As in Kaldi, the status is 0 even for an empty table."""
     with Tables() as tables:
-        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has(key), 0)
+        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has_key(key), 0)
         table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)
-        counts = map_table(blocks, writer, lambda block: look_up_weights(block, table.find(block, lambda key: "")))
+        counts = map_table(
+            blocks, writer, lambda block: look_up_weights(block, table.require_values(block, lambda key: ""))
+        )
     logger.info(
         "Done getting the posteriors under the alignment path for %d utterances. %d with missing alignments.",
         counts.done,
@@ -51,7 +53,7 @@ def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32
             f"the posteriors have {block.frames[0]} frames, but the alignment has {lengths[0]}: compute both from the "
             "same features"
         )
-    frames = number_entry_frames(block.posteriors)
+    frames = get_entry_frames(block.posteriors)
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
     values[frames[matches]] = block.posteriors.weights[matches]

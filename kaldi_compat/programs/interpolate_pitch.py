@@ -30,28 +30,30 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
     totals = InterpolationCounts()
     random = KaldiRandom()
 
-    def interpolate(_: str, track: Matrix) -> Matrix:
+    def interpolate_track(_: str, track: Matrix) -> Matrix:
+        """Interpolate the pitch of one utterance, linearly or smoothly as the options say."""
         if options.linear_interpolation:
             return interpolate_linearly(track)
         return interpolate_smoothly(track, options, random, totals)
 
     def interpolate_block(block: ArrayBlock) -> Block:
+        """Interpolate the pitch of the utterances of a block, all at once if possible."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         # interpolate_utterances() does not interpolate linearly, and takes only finite tracks without negative pitches.
         if options.linear_interpolation or not has_pitch_or_silence(tracks):
-            return block.map(interpolate)
+            return block.map(interpolate_track)
         return block.with_rows(interpolate_utterances(tracks, block.rows(), options, random, totals))
 
     counts = convert_table(interpolate_block, "matrix", source, target, progress=True)
     if totals.frames:
-        gaps, changed = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
+        gap_percent, changed_percent = 100 * totals.gaps / totals.frames, 100 * totals.changed / totals.frames
         logger.info(
             "Over %d frames, %g%% were zero at input, and %g%% were not zero but were changed.",
             totals.frames,
-            gaps,
-            changed,
+            gap_percent,
+            changed_percent,
         )
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

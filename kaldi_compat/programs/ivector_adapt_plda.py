@@ -29,6 +29,7 @@ class Options(FileOptions):
 
 @program("ivector-adapt-plda", USAGE, Options)
 def main(options: Options, model: str, source: str, target: str) -> int:
+    """Adapt a PLDA model to the vectors of a table, write it to a file, and return the exit status 0."""
     plda = io_ark.load(model, kind="plda")
     vectors = []
     with Tables() as tables:

@@ -37,22 +37,19 @@ def main(options: NoOptions, trials: str, first: str, second: str, target: str) 
 
 
 def make_finder(table: LookupReader[Vector]) -> Find:
-    """Make a function that looks up keys one by one, so that errors occur in Kaldi's order."""
+    """Make a function that looks up the vectors of keys in a table."""
 
-    def find(keys: Sequence[str]) -> Iterator[Vector | None]:
+    def find_vectors(keys: Sequence[str]) -> Iterator[Vector | None]:
+        """Yield the vector of each key, or None. Look up keys one by one, so that errors occur in Kaldi's order."""
         table.prefetch(keys)
         for key in keys:
-            yield table.find_each([key])[0]
+            yield table.find_values([key])[0]
 
-    return find
+    return find_vectors
 
 
 def compute_dot_products(first: list[Vector], second: list[Vector]) -> Vector:
-    """Compute the dot products of pairs of vectors, (pairs,).
-
-    Raises:
-        FeatureError: the vectors differ in dimension.
-    """
+    """Compute the dot products of pairs of vectors, (pairs,). Raise FeatureError if vectors differ in dimension."""
     dims = {len(vector) for vector in (*first, *second)}
     if len(dims) > 1:
         raise FeatureError(

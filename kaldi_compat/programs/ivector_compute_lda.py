@@ -38,27 +38,29 @@ class Options(FileOptions):
 
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
-    vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
+    """Estimate an affine LDA transform from a table of vectors, write it to a file, and return the exit status 0."""
+    vectors, speakers, num_failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
         blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)
         for block in blocks:
             for key, vector in block.entries():
                 if key in vectors:
                     logger.warning("Duplicate iVector found for utterance %s, ignoring it.", key)
-                    failed += 1
-                elif not table.has(key):
+                    num_failed += 1
+                elif not table.has_key(key):
                     logger.warning("utt2spk has no entry for utterance %s, skipping it.", key)
-                    failed += 1
+                    num_failed += 1
                 else:
                     dim = dim or len(vector)
                     require_usable_vector(key, vector, dim, "earlier vectors have")
                     vectors[key] = vector
                     speakers.append(table[key])
-    logger.info("Read %d utterances, %d with errors.", len(vectors), failed)
+    logger.info("Read %d utterances, %d with errors.", len(vectors), num_failed)
     if not vectors:
         logger.warning(
             "No key of the vectors %s is in the utt2spk table %s, which must have a line '<utterance> <speaker>' for "
-            "each vector" if failed else "The vectors %s have no readable entry, so the utt2spk table %s is not used",
+            "each vector"
+            if num_failed else "The vectors %s have no readable entry, so the utt2spk table %s is not used",
             source, utt2spk,
         )  # fmt: skip
         raise OptionError("Did not read any utterances.")

@@ -30,15 +30,16 @@ class Options(FileOptions):
 
 @program("ivector-compute-plda", USAGE, Options)
 def main(options: Options, spk2utt: str, source: str, target: str) -> int:
-    statistics, missing = PldaStatistics(), 0
+    """Estimate a PLDA model from the vectors of a table, write it to a file, and return the exit status 0."""
+    statistics, num_missing = PldaStatistics(), 0
     with Tables() as tables:
         speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)
 
         def add_speaker(speaker: str, utterances: list[str]) -> list[str]:
             """Add the vectors of a speaker to the statistics. The result, ``utterances``, is only counted."""
-            nonlocal missing
+            nonlocal num_missing
             vectors = find_speaker_vectors(table, utterances)
-            missing += len(utterances) - len(vectors)
+            num_missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             for utterance, vector in vectors:
@@ -60,7 +61,7 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
     logger.info(
         "Accumulated stats from %d speakers (%d with no utterances), consisting of %d utterances "
         "(%d absent from input).",
-        counts.done, counts.failed, statistics.num_vectors, missing,
+        counts.done, counts.failed, statistics.num_vectors, num_missing,
     )  # fmt: skip
     io_ark.save(target, Plda(*statistics.estimate_plda(options.num_em_iters)), binary=options.binary)
     return 0

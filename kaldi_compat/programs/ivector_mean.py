@@ -43,11 +43,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status.
-
-    Raises:
-        OptionError: the table is empty.
-    """
+    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status."""
     with Tables() as tables:
         total, count = sum_vectors(tables.read("vector", source))
     if not count:
@@ -61,17 +57,18 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
 
     With ``counts_target``, also write the number of averaged vectors of each speaker to this table.
     """
-    squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
+    squares, total, dim, num_present, num_missing = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
         counts_writer = tables.write("int", counts_target) if counts_target else None
 
-        def average(speaker: str, utterances: list[str]) -> Vector:
+        def average_speaker(speaker: str, utterances: list[str]) -> Vector:
             """Return the mean vector (dim,) of a speaker, and count the vectors that are present or missing."""
-            nonlocal dim, done, failed
+            nonlocal dim, num_present, num_missing
             vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
-            done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
+            num_present += len(vectors)
+            num_missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
@@ -84,7 +81,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         def average_block(block: Block) -> Block:
             """Average the vectors of each speaker in a block, and add the means to the sums that are logged."""
             nonlocal squares, total
-            result = block.map(average)
+            result = block.map(average_speaker)
             means = [mean for _, mean in result.entries()]
             if means:
                 elements = np.concatenate(means)
@@ -96,7 +93,7 @@ def average_speakers(spk2utt: str, source: str, target: str, counts_target: str 
         counts = map_table(speakers, writer, average_block)
     logger.info(
         "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
-        counts.done, counts.failed, done, failed,
+        counts.done, counts.failed, num_present, num_missing,
     )  # fmt: skip
     if counts.done:
         logger.info(

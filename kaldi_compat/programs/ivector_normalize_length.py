@@ -25,10 +25,11 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Scale the vectors of a table, log the average ratio of old to new lengths, and return the exit status."""
     ratios: list[float] = []
 
-    def normalize(block: ArrayBlock) -> ArrayBlock:
-        """Scale the vectors of a block, and log and store the ratios of their lengths to the new length."""
+    def normalize_vectors(block: ArrayBlock) -> ArrayBlock:
+        """Scale the vectors of a block if an option asks for it. Store the ratios of old to new lengths for the log."""
         rows = stack_vectors(block)
         target_length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
         block_ratios = (compute_lengths(rows).astype(np.float64) / target_length).astype(np.float32)
@@ -43,14 +44,14 @@ def main(options: Options, source: str, target: str) -> int:
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
     with np.errstate(all="ignore"):
-        counts = convert_table(normalize, "vector", source, target)
+        counts = convert_table(normalize_vectors, "vector", source, target)
         logger.info("Processed %d iVectors.", counts.done)
         if ratios:
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
             deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
-            texts = map(format_number, (mean, deviation))
-            logger.info("Average ratio of iVector to expected length was %s, standard deviation was %s", *texts)
+            numbers = map(format_number, (mean, deviation))
+            logger.info("Average ratio of iVector to expected length was %s, standard deviation was %s", *numbers)
     return counts.status
 
 

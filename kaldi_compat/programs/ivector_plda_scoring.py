@@ -47,19 +47,19 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
         numbers = tables.open_lookup("int", options.num_utts) if options.num_utts else None
         logger.info("Reading train iVectors")
-        speakers, missing = Vectors("training", "speaker"), 0
+        speakers, num_missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
             entries, num_utts = (
                 select_entries_with_counts(block, numbers) if numbers is not None else (list(block.entries()), None)
             )
-            missing += len(block) - len(entries)
-            speakers.add(plda, options, entries, num_utts)
-        logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
+            num_missing += len(block) - len(entries)
+            speakers.add_vectors(plda, options, entries, num_utts)
+        logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), num_missing)
         speakers.log_mean_scale()
         logger.info("Reading test iVectors")
         utterances = Vectors("test", "utterance")
         for block in test_blocks:
-            utterances.add(plda, options, list(block.entries()), None)
+            utterances.add_vectors(plda, options, list(block.entries()), None)
         logger.info("Read %d test iVectors.", len(utterances.mapped))
         utterances.log_mean_scale()
 
@@ -78,7 +78,7 @@ def select_entries_with_counts(block: Block, numbers: LookupReader[int]) -> tupl
     """Return the entries whose keys have a number of utterances in ``numbers``, and the numbers. Log the other keys."""
     entries, counts = [], []
     for key, vector in block.entries():
-        if numbers.has(key):
+        if numbers.has_key(key):
             entries.append((key, vector))
             counts.append(numbers[key])
         else:
@@ -99,18 +99,20 @@ class Vectors:
         self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
         self.total_scale = 0.0
 
-    def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
+    def add_vectors(
+        self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], num_utts: list[int] | None
+    ) -> None:
         """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
 
-        ``numbers`` has the number of utterances whose mean each vector is; None for one utterance. Vectors are scaled
-        if ``options.normalize_length`` is True.
+        A vector is the mean of a number of utterances, which ``num_utts`` lists, or of one utterance if it is None.
+        Vectors are scaled if ``options.normalize_length`` is True.
 
         Raises:
             OptionError: a key is repeated.
             FeatureError: a vector does not have the dimension of the model, or a number is not positive.
         """
-        numbers = numbers or [1] * len(entries)
-        for (key, vector), number in zip(entries, numbers, strict=True):
+        num_utts = num_utts or [1] * len(entries)
+        for (key, vector), number in zip(entries, num_utts, strict=True):
             if key in self.mapped:
                 raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
             if len(vector) != plda.dim:
@@ -127,19 +129,15 @@ class Vectors:
         doubles = np.stack([vector for _, vector in entries]).astype(np.float64)
         mapped = plda.transform_vectors(doubles, normalize_length=False)
         simple = options.simple_length_normalization
-        factors = plda.compute_length_factors(mapped, numbers, simple_length_normalization=simple)
+        factors = plda.compute_length_factors(mapped, num_utts, simple_length_normalization=simple)
         self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
         if options.normalize_length:
             mapped *= factors[:, None]
-        for (key, _), vector, number in zip(entries, mapped.astype(np.float32), numbers, strict=True):
+        for (key, _), vector, number in zip(entries, mapped.astype(np.float32), num_utts, strict=True):
             self.mapped[key] = vector, number
 
     def log_mean_scale(self) -> None:
-        """Log the mean of the factors that normalize the lengths of the vectors.
-
-        Raises:
-            OptionError: there are no vectors.
-        """
+        """Log the mean of the factors that normalize the lengths. Raise OptionError if there are no vectors."""
         if not self.mapped:
             raise OptionError(f"No {self.name} iVectors present.")
         mean = format_number(self.total_scale / len(self.mapped))

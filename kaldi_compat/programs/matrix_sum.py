@@ -29,7 +29,7 @@ def main(options: Options, *sources_and_target: str) -> int:
     """Add up tables, one table or files, depending on the form of the arguments, and return the exit status."""
     form, count = recognize_form(sources_and_target), len(sources_and_target) - 1
     if form == "none":
-        return main.end_with_usage()
+        return main.report_usage_error()
     if form == "tables":
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
         return sum_tables("matrix", sources_and_target, scales[0], scales[1:])

@@ -18,9 +18,11 @@ e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec
 
 @program("matrix-sum-rows", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
+    """Write the sum of the rows of each matrix, and return the exit status."""
     num_rows = 0
 
     def sum_rows(block: ArrayBlock) -> ArrayBlock:
+        """Return the sum of the rows of each matrix, a vector (columns,), and count the rows."""
         nonlocal num_rows
         matrices = stack_rows(block)
         # compute_statistics() adds up the rows in double precision, as Kaldi does here.

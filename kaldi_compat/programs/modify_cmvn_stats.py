@@ -30,7 +30,8 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 
-    def modify(block: ArrayBlock) -> ArrayBlock:
+    def modify_statistics(block: ArrayBlock) -> ArrayBlock:
+        """Replace or convert the statistics of a block as the command line says."""
         statistics = stack_matrices(block)
         if statistics.shape[1] != 2:
             raise FeatureError(
@@ -45,6 +46,6 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
             statistics = compute_mean_and_variance(statistics)
         return block.with_matrices(statistics)
 
-    counts = convert_table(modify, "double-matrix", source, output)
+    counts = convert_table(modify_statistics, "double-matrix", source, output)
     logger.info("Modified %d sets of stats.", counts.done)
     return counts.status

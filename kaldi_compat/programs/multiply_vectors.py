@@ -35,7 +35,7 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     if io_ark.is_table_rspecifier(source):
         return combine_tables("vector", source, others, target, multiply)
     names = [source, *others]
-    return combine_files("vector", names, target, multiply, binary=options.binary, what="multiplied vector")
+    return combine_files("vector", names, target, multiply, binary=options.binary, label="multiplied vector")
 
 
 def multiply_vectors(
@@ -43,7 +43,8 @@ def multiply_vectors(
 ) -> tuple[Vector, Lengths]:
     """Multiply vectors element by element, truncated to the shortest vector of an entry.
 
-    ``factors`` has the vector of each entry for each table. For ``tolerance``, see :func:`find_common_lengths`.
+    ``factors[t][e]`` is the vector of entry e in table t. ``keys`` are the keys of the entries, for messages, and
+    ``tolerance`` is the maximum difference between the lengths of an entry's vectors.
 
     Returns:
         The elements of all products, and the number of elements of each product, (entries,).

@@ -30,4 +30,4 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
     if io_ark.is_table_rspecifier(source):
         return combine_tables("matrix", source, others, target, paste)
     names = [source, *others]
-    return combine_files("matrix", names, target, paste, binary=options.binary, what="appended features")
+    return combine_files("matrix", names, target, paste, binary=options.binary, label="appended features")

@@ -21,9 +21,11 @@ e.g.:  post-to-feats --post-dim=50 ark:post.ark ark:feat.ark
 
 @program("post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, target: str) -> int:
+    """Convert a table or a file of posteriors to matrices. The exit status is 0 with a result, otherwise 255."""
     require_post_dim(options)
 
     def convert_block(block: PosteriorBlock) -> ArrayBlock:
+        """Convert the posteriors of each utterance to a matrix (frames, classes)."""
         rows = make_posterior_matrix(block.posteriors, options.post_dim)
         shapes = np.stack((block.frames, np.full(len(block), options.post_dim)), axis=1)
         return ArrayBlock(block.keys, rows.reshape(-1), shapes)

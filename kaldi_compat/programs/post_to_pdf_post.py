@@ -32,10 +32,10 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert posteriors to pdfs. As in Kaldi, the status is 0 even for an empty table."""
     transitions = io_ark.load(model, kind="transition-model")
 
-    def convert(block: PosteriorBlock) -> PosteriorBlock:
+    def convert_to_pdfs(block: PosteriorBlock) -> PosteriorBlock:
         return replace_posteriors(block, map_parts(lambda part: sum_by_pdf(part, transitions), block.posteriors))
 
-    counts = convert_table(convert, PosteriorArraysCodec(), source, target)
+    counts = convert_table(convert_to_pdfs, PosteriorArraysCodec(), source, target)
     logger.info("Done converting posteriors to pdf-level posteriors for %d utterances.", counts.done)
     return 0
 

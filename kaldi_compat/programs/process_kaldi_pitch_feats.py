@@ -30,9 +30,11 @@ class Options(ProcessPitchOptions):
 
 @program("process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Compute features from a table of pitch tracks, and return the exit status."""
     random = KaldiRandom(options.srand)
 
-    def process(block: ArrayBlock) -> Block:
+    def process_block(block: ArrayBlock) -> Block:
+        """Compute pitch features from the tracks of a block, for all utterances at once if possible."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             return block
@@ -40,6 +42,6 @@ def main(options: Options, source: str, target: str) -> int:
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
         return block.with_rows(*process_utterances(tracks, block.rows(), options, random))
 
-    counts = convert_table(process, "matrix", source, target)
+    counts = convert_table(process_block, "matrix", source, target)
     logger.info("Post-processed pitch for %d utterances.", counts.done)
     return counts.status

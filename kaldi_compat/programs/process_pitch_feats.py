@@ -19,8 +19,10 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("process-pitch-feats", USAGE, SmoothPitchOptions)
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
+    """Compute features from a table of pitch tracks without gaps, and return the exit status."""
 
-    def process(block: ArrayBlock) -> Block:
+    def smooth_block(block: ArrayBlock) -> Block:
+        """Smooth the tracks of a block, for all utterances at once if possible."""
         tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
@@ -28,6 +30,6 @@ def main(options: SmoothPitchOptions, source: str, target: str) -> int:
             return block.map(lambda _, track: smooth_pitch(track, options))
         return block.with_rows(smooth_utterances(tracks, block.rows(), options))
 
-    counts = convert_table(process, "matrix", source, target, progress=True)
+    counts = convert_table(smooth_block, "matrix", source, target, progress=True)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts.status

@@ -21,6 +21,7 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
+    """Scale a table of posteriors by the number or the table ``scale``, and return the exit status."""
     scalar = (
         None
         if io_ark.is_table_rspecifier(scale)
@@ -32,7 +33,10 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
         writer = tables.write(PosteriorArraysCodec(), target)
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
-            factors = [scalar] * len(block) if table is None else table.find(block, lambda key: "")  # Log no warning.
+            """Scale the posteriors of each utterance by its factor in the table, or by the factor of all utterances."""
+            factors = (
+                [scalar] * len(block) if table is None else table.require_values(block, lambda key: "")
+            )  # Log no warning.
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
             return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 

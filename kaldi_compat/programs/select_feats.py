@@ -41,11 +41,7 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
 
 
 def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
-    """Select columns of the features of a block, in the order of ``columns``.
-
-    Raises:
-        FeatureError: a selected column does not exist.
-    """
+    """Select the features' columns in the order of ``columns``. Raise FeatureError if a column does not exist."""
     feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:
         raise FeatureError(

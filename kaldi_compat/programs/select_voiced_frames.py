@@ -19,15 +19,16 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
+    """Copy the frames that the table ``decisions`` marks as voiced, and return the exit status."""
     with Tables() as tables:
         blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
-        def select(block: ArrayBlock) -> ArrayBlock:
-            """Keep the frames of a block whose activity is 1. An utterance without such frames is skipped."""
+        def select_frames(block: ArrayBlock) -> ArrayBlock:
+            """Return the frames of a block whose activity is 1. Raise Skip if all activities of an utterance are 0."""
             feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
-            activities = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
+            activities = vad.require_values(block, lambda key: f"No VAD input found for utterance {key}")
             activity, lengths = np.concatenate(activities), block.shapes[:, 0]
             if not np.array_equal(list(map(len, activities)), lengths):
                 raise Skip(
@@ -42,6 +43,6 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
                 raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
             return block.with_rows(feats[is_voiced], voiced_counts)
 
-        counts = map_table(blocks, tables.write("matrix", target), select)
+        counts = map_table(blocks, tables.write("matrix", target), select_frames)
     logger.info("Done selecting voiced frames; processed %d utterances, %d had errors.", counts.done, counts.failed)
     return counts.status

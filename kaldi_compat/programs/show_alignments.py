@@ -50,15 +50,16 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
     """
     segments = split_to_phones(model, block.values, block.rows())
     id_texts = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
-    id_fields, ends = id_texts[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(id_texts)[block.values]))
-    widths = np.diff(ends[segments.bounds]) + len("[ ] ")
+    id_lengths = np.vectorize(len, [int])(id_texts)
+    id_fields, offsets = id_texts[block.values], np.append(0, np.cumsum(id_lengths[block.values]))
+    id_widths = np.diff(offsets[segments.bounds]) + len("[ ] ")  # Width of the transition-ids of each phone.
     phone_fields = [f"{names.get(phone, '')} " for phone in segments.phones.tolist()]
-    columns = np.maximum(widths, np.fromiter(map(len, phone_fields), np.int64, len(phone_fields)))
+    column_widths = np.maximum(id_widths, np.fromiter(map(len, phone_fields), np.int64, len(phone_fields)))
     id_fields[segments.bounds[:-1]] = "[ " + id_fields[segments.bounds[:-1]]
     id_fields[segments.bounds[1:] - 1] += np.array(
-        [f"] {' ' * padding}" for padding in (columns - widths).tolist()], object
+        [f"] {' ' * padding}" for padding in (column_widths - id_widths).tolist()], object
     )
-    phone_fields = list(map(str.ljust, phone_fields, columns.tolist()))
+    phone_fields = list(map(str.ljust, phone_fields, column_widths.tolist()))
     frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
-    for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
-        yield f"{key}  {''.join(id_fields[begin:end])}\n{key}  {''.join(phone_fields[first:last])}\n\n"
+    for key, (begin, end), (first, stop) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
+        yield f"{key}  {''.join(id_fields[begin:end])}\n{key}  {''.join(phone_fields[first:stop])}\n\n"

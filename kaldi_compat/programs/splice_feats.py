@@ -19,11 +19,12 @@ e.g.:  splice-feats scp:feats.scp ark:-
 def main(options: SpliceOptions, source: str, target: str) -> int:
     """Concatenate each frame with its neighbors. As in Kaldi, the status is 0 even for an empty table."""
 
-    def splice(block: ArrayBlock) -> ArrayBlock:
+    def splice_frames(block: ArrayBlock) -> ArrayBlock:
+        """Concatenate the frames of a block with their neighbors in the same utterance."""
         feats = stack_rows(block)
         if feats.size == 0:
             raise FeatureError("there are no frames to splice: remove the utterance")
         return block.with_rows(columns.splice_block(feats, block.rows(), options))
 
-    convert_table(splice, "matrix", source, target, output_first=True)
+    convert_table(splice_frames, "matrix", source, target, output_first=True)
     return 0

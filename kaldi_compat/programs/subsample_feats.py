@@ -32,11 +32,13 @@ class Options(BaseOptions):
 
 @program("subsample-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Choose or repeat the frames of a table, and return the exit status."""
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
     num_frames_in = num_frames_out = 0
 
-    def subsample(block: ArrayBlock) -> ArrayBlock:
+    def subsample_block(block: ArrayBlock) -> ArrayBlock:
+        """Choose or repeat frames of a block as the options say, and count the frames."""
         nonlocal num_frames_in, num_frames_out
         feats = stack_rows(block)
         chosen_rows, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
@@ -47,7 +49,7 @@ def main(options: Options, source: str, target: str) -> int:
         num_frames_out += len(chosen_rows)
         return block.with_rows(feats[chosen_rows], counts)
 
-    counts = convert_table(subsample, "matrix", source, target)
+    counts = convert_table(subsample_block, "matrix", source, target)
     logger.info("Processed %d feature matrices; %d with errors.", counts.done, counts.failed)
     logger.info("Processed %d input frames and %d output frames.", num_frames_in, num_frames_out)
     return counts.status

@@ -54,10 +54,10 @@ def main(options: Options, source: str, target: str) -> int:
         def is_chosen(key: str) -> bool:
             return (key in listed_keys) == bool(options.include)
 
-        def select(block: Block) -> Block:
+        def select_chosen_entries(block: Block) -> Block:
             return block.select(np.array([is_chosen(key) for key in block.names()]))
 
-        counts = map_table(tables.read("matrix", source, is_chosen), writer, select)
+        counts = map_table(tables.read("matrix", source, is_chosen), writer, select_chosen_entries)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -72,11 +72,7 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(rxfilename: str) -> frozenset[str]:
-    """Return the set of the first words of the lines of a file.
-
-    Raises:
-        OptionError: a line is blank.
-    """
+    """Return the set of the first words of the lines of a file. Raise :class:`OptionError` if a line is blank."""
     fields = [split_words(line) for line in read_lines(rxfilename)]
     if [] in fields:
         raise OptionError(f"line {fields.index([]) + 1} of {rxfilename} is empty: remove the line")

@@ -5,8 +5,8 @@ import numpy as np
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
+    get_entry_frames,
     interleave_frames,
-    number_entry_frames,
     replace_posteriors,
     scale_posteriors,
     select_entries,
@@ -52,8 +52,8 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         def add_second_set(block: PosteriorBlock) -> PosteriorBlock:
             """Add the posteriors of the second table to a block of the first table, and count disjoint frames."""
             nonlocal num_frames, num_disjoint
-            missing = "Second set of posteriors has nothing for key {}, producing no output."
-            addends = table.find(block, missing.format)
+            warning = "Second set of posteriors has nothing for key {}, producing no output."
+            addends = table.require_values(block, warning.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
@@ -90,7 +90,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     )
     # The sort key of an entry has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits, so that
     # entries are sorted by frame and then by integer.
-    keys = number_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    keys = get_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run of equal keys.
@@ -115,8 +115,8 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
         pairs = starts[sizes == 2]
         pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
         order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
-        longer = np.flatnonzero(np.repeat(sizes > 2, sizes))
-        order[longer] = order[longer][np.lexsort((entries.weights[order[longer]], keys[longer]))]
+        in_long_run = np.flatnonzero(np.repeat(sizes > 2, sizes))
+        order[in_long_run] = order[in_long_run][np.lexsort((entries.weights[order[in_long_run]], keys[in_long_run]))]
         result = PosteriorArrays(entries.counts, entries.integers[order], entries.weights[order])
         is_kept = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:

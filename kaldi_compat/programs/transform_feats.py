@@ -64,9 +64,9 @@ class LogDeterminants:
     def log_average(self) -> None:
         """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
-            kind = "[pseudo-]" if self.is_pseudo else ""
+            tag = "[pseudo-]" if self.is_pseudo else ""
             average = self.total / self.num_frames if self.num_frames else -np.nan
-            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.num_frames)
+            logger.info("Overall average %slogdet is %s over %d frames.", tag, format_number(average), self.num_frames)
 
 
 def compute_log_determinant(linear: Matrix) -> float:
@@ -84,6 +84,7 @@ def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
 
 @program("transform-feats", USAGE, Options)
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
+    """Transform a table of features, log the average log determinant, and return the exit status."""
     logdets = LogDeterminants()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
@@ -94,10 +95,10 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
         else:
             global_transform = io_ark.load(transform_source, kind="matrix")
 
-        def transform(block: ArrayBlock) -> ArrayBlock:
+        def transform_block(block: ArrayBlock) -> ArrayBlock:
             """Transform the features of a block, and add the log determinants of the transforms."""
             feats = stack_rows(block)
-            matrices = [global_transform] if table is None else table.find(block, MISSING.format)
+            matrices = [global_transform] if table is None else table.require_values(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
@@ -110,7 +111,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
-        counts = map_table(blocks, writer, transform)
+        counts = map_table(blocks, writer, transform_block)
     logdets.log_average()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status

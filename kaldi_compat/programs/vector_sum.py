@@ -33,4 +33,4 @@ def main(options: Options, *sources_and_target: str) -> int:
         return sum_table("vector", *sources_and_target, average=options.average, binary=options.binary)
     if form == "files":
         return sum_files("vector", sources_and_target, average=False, binary=options.binary)
-    return main.end_with_usage()
+    return main.report_usage_error()

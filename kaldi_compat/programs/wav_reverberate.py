@@ -124,22 +124,14 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
 
 
 def parse_numbers(text: str, name: str) -> list[float]:
-    """Parse comma-separated numbers.
-
-    Raises:
-        OptionError: the string is not a list of numbers. The message starts with ``name``.
-    """
+    """Parse comma-separated numbers. Raise :class:`OptionError`, which starts with ``name``, for another string."""
     numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
     require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
     return [number for number in numbers if number is not None]
 
 
 def get_channel(wave: Wave, channel: int, name: str) -> Vector:
-    """Return the samples of a channel, (samples,), on the scale of 16-bit integers.
-
-    Raises:
-        AudioError: the channel does not exist.
-    """
+    """Return the samples (samples,) of a channel on the scale of 16-bit integers. Raise AudioError if it is missing."""
     if not 0 <= channel < len(wave.samples):
         raise AudioError(f"{name} has no channel {channel}: choose from 0 to {len(wave.samples) - 1}")
     samples: Vector = wave.samples[channel].astype(np.float32)

@@ -28,19 +28,22 @@ class Options(BaseOptions):
 
 @program("wav-to-duration", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
+    """Write the durations of a table of audio, log their mean and range, and return the exit status."""
     durations: list[float] = []
 
     def measure_wave(_: str, wave: Any) -> float:
+        """Return the duration of a wave file in seconds, from its samples or from the count in its header."""
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
             raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
         return compute_duration(num_samples, wave.sample_frequency)
 
     def measure_block(block: Block) -> Block:
+        """Return a block with the duration of each wave file, and store the durations for the log."""
         if isinstance(block, WaveBlock):
-            numbers = block.compute_durations().astype(np.float32)
-            durations.extend(numbers.tolist())
-            return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
+            block_durations = block.compute_durations().astype(np.float32)
+            durations.extend(block_durations.tolist())
+            return ArrayBlock(block.keys, block_durations, np.zeros((len(block), 2), np.int64), 0)
         seconds = block.map(measure_wave)
         durations.extend(value for _, value in seconds.entries())
         return seconds

@@ -27,16 +27,18 @@ class Options(BaseOptions):
 
 @program("weight-post", USAGE, Options)
 def main(options: Options, source: str, weights: str, target: str) -> int:
+    """Multiply a table of posteriors by a table of frame weights, and return the exit status."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)
         table, writer = tables.open_lookup("vector", weights), tables.write(codec, target)
 
-        def weigh(block: PosteriorBlock) -> PosteriorBlock:
-            vectors = table.find(block, lambda key: f"No weights for utterance {key}")
+        def look_up_and_weight(block: PosteriorBlock) -> PosteriorBlock:
+            """Multiply the posteriors of a block by the weights of its utterances in the table."""
+            vectors = table.require_values(block, lambda key: f"No weights for utterance {key}")
             return weight_block(block, vectors, options.length_tolerance)
 
-        counts = map_table(blocks, writer, weigh)
+        counts = map_table(blocks, writer, look_up_and_weight)
     logger.info("Scaled %d posteriors; errors on %d", counts.done, counts.failed)
     return counts.status
 

@@ -7,7 +7,7 @@ from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
     Mask,
-    number_entry_frames,
+    get_entry_frames,
     parse_number,
     replace_posteriors,
     scale_posteriors,
@@ -38,16 +38,18 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
+    """Scale the posteriors of silence phones in a table, and return the exit status."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:
         logger.warning("No silence phones, this will have no effect")
     transitions = io_ark.load(model, kind="transition-model")
-    weigh = scale_frames_by_silence if options.distribute else weight_silence
+    weigh_posteriors = scale_frames_by_silence if options.distribute else weight_silence
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
+        """Weigh the posteriors of a block. An entry is silence if its transition-id belongs to a silence phone."""
         is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
-        return replace_posteriors(block, weigh(block.posteriors, is_silence, scale))
+        return replace_posteriors(block, weigh_posteriors(block.posteriors, is_silence, scale))
 
     counts = convert_table(weigh_block, PosteriorArraysCodec(), source, target)
     logger.info("Done %d posteriors.", counts.done)
@@ -65,10 +67,12 @@ def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) 
 def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale all entries of a frame by ``p(silence) * scale + p(other)``. Frames of total weight 0 are unchanged.
 
+    ``p(silence)`` is the share of silence in the weights of the frame, and ``p(other)`` is the rest.
+
     Raises:
         FeatureError: the weights of silence, or of other phones, in a frame add up to less than 0.
     """
-    frames, weights, count = number_entry_frames(posteriors), posteriors.weights, len(posteriors.counts)
+    frames, weights, count = get_entry_frames(posteriors), posteriors.weights, len(posteriors.counts)
     silence, other = (sum_by_frame(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
     if (silence < 0).any() or (other < 0).any():
         raise FeatureError("--distribute needs nonnegative weights: remove the option")

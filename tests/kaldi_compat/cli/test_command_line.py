@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.cli.command_line import StandardOptions, format_shell_line, format_usage, parse, rewrite_script_style
+from kaldi_compat.cli.command_line import (
+    StandardOptions,
+    format_shell_line,
+    format_usage,
+    parse_command_line,
+    rewrite_script_style,
+)
 from kaldi_compat.cli.log import log_as_kaldi, log_verbose, logger
 from kaldi_compat.cli.program import program
 from kaldi_compat.dump import cli as dump
@@ -49,7 +55,7 @@ class Options(BaseOptions):
 
 
 def values(*argv: str) -> dict[str, object]:
-    return dict(parse(argv, Options, StandardOptions).values)
+    return dict(parse_command_line(argv, Options, StandardOptions).values)
 
 
 def test_values_of_each_type() -> None:
@@ -145,29 +151,32 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_options_end_at_the_first_argument() -> None:
-    line = parse(["--flag", "ark:a", "--scale=2"], Options, StandardOptions)
+    line = parse_command_line(["--flag", "ark:a", "--scale=2"], Options, StandardOptions)
     assert line.values == {"flag": True}
     assert line.arguments == ("ark:a", "--scale=2")
 
 
 def test_a_lone_double_hyphen_ends_the_options() -> None:
-    assert parse(["--flag", "--", "--scale=2", "--"], Options, StandardOptions).arguments == ("--scale=2", "--")
-    assert parse(["a", "--", "b"], Options, StandardOptions).arguments == ("a", "b")
+    assert parse_command_line(["--flag", "--", "--scale=2", "--"], Options, StandardOptions).arguments == (
+        "--scale=2",
+        "--",
+    )
+    assert parse_command_line(["a", "--", "b"], Options, StandardOptions).arguments == ("a", "b")
 
 
 def test_help_comes_before_mistakes() -> None:
-    assert parse(["--no-such=1", "--help"], Options, StandardOptions).standard.help
+    assert parse_command_line(["--no-such=1", "--help"], Options, StandardOptions).standard.help
 
 
 def test_help_and_config_count_after_arguments_too(tmp_path: Path) -> None:
     # Kaldi's first pass goes over all that stands before a lone "--"; what stands there is an argument none the less.
-    assert parse(["ark:a", "ark:b", "--help"], Options, StandardOptions).standard.help
-    assert not parse(["ark:a", "--", "--help"], Options, StandardOptions).standard.help
+    assert parse_command_line(["ark:a", "ark:b", "--help"], Options, StandardOptions).standard.help
+    assert not parse_command_line(["ark:a", "--", "--help"], Options, StandardOptions).standard.help
     conf = tmp_path / "a.conf"
     conf.write_text("--num-things=9\n--scale=2\n")
-    line = parse(["--scale=3", "ark:a", f"--config={conf}"], Options, StandardOptions)
+    line = parse_command_line(["--scale=3", "ark:a", f"--config={conf}"], Options, StandardOptions)
     assert (line.values, line.arguments) == ({"num_things": 9, "scale": 3.0}, ("ark:a", f"--config={conf}"))
-    assert parse(["--", f"--config={conf}"], Options, StandardOptions).values == {}
+    assert parse_command_line(["--", f"--config={conf}"], Options, StandardOptions).values == {}
 
 
 def test_config_file(tmp_path: Path) -> None:
@@ -212,7 +221,7 @@ def test_a_long_line_is_not_repeated_whole(tmp_path: Path, capsys: pytest.Captur
 def test_load_options_is_the_same_as_flags(tmp_path: Path) -> None:
     conf = tmp_path / "fbank.conf"
     conf.write_text("--num-mel-bins=80\n--window-type=hamming\n--use-energy\n")
-    flags = parse([f"--config={conf}", "--dither=0"], FbankOptions, StandardOptions).values
+    flags = parse_command_line([f"--config={conf}", "--dither=0"], FbankOptions, StandardOptions).values
     assert load_options(FbankOptions, conf, dither=0.0) == FbankOptions(**flags)  # type: ignore[arg-type]
 
 

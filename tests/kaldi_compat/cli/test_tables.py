@@ -79,14 +79,14 @@ def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
     for options in "ark", "ark,o", "ark,s,cs":
         with LookupReader[np.ndarray](f"{options}:{path}", kind="vector") as reader:
             with pytest.raises(Skip):
-                reader.find(block, str)
+                reader.require_values(block, str)
             for at, key in enumerate("abcde"):
                 part = block.select(np.arange(5) == at)
                 if key == "c":
                     with pytest.raises(Skip, match="no c"):
-                        reader.find(part, lambda key: f"no {key}")
+                        reader.require_values(part, lambda key: f"no {key}")
                 else:
-                    assert reader.find(part, str)[0][0] == "abde".index(key)
+                    assert reader.require_values(part, str)[0][0] == "abde".index(key)
 
 
 def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkey
 
     monkeypatch.setattr(io_ark.RandomAccessReader, "__getitem__", recorded)
     with LookupReader[np.ndarray](f"scp:{tmp_path}/v.scp", kind="vector") as reader:
-        assert len(reader.find_each(["a", "a", "a"])) == 3
+        assert len(reader.find_values(["a", "a", "a"])) == 3
     assert read == ["a"]
 
 
@@ -114,10 +114,10 @@ def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
         messages = []
         for part in (block, block.select(np.arange(4) >= 2), block.select(np.arange(4) == 2)):
             with pytest.raises(io_ark.ArkError) as caught:
-                reader.find(part, str)
+                reader.require_values(part, str)
             messages.append(str(caught.value))
         assert len(set(messages)) == 1
-        assert [each.tolist() for each in reader.find(block.select(np.arange(4) < 2), str)] == [[1], [2]]
+        assert [each.tolist() for each in reader.require_values(block.select(np.arange(4) < 2), str)] == [[1], [2]]
 
 
 def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
     with LookupReader[float](f"ark:{path}", kind="float") as reader:
         for part in block, block.select(np.arange(3) == 2):
             with pytest.raises(io_ark.ArkError, match="unasked"):
-                reader.find(part, str)
-        assert reader.find(block.select(np.arange(3) < 2), str) == [1, 2]
+                reader.require_values(part, str)
+        assert reader.require_values(block.select(np.arange(3) < 2), str) == [1, 2]
 
 
 def test_look_up_goes_on_with_what_arrived_before_a_command_failed(
