@@ -71,13 +71,13 @@ class Utterances:
 
     @property
     def key(self) -> str:
-        """Name of the only utterance."""
+        """Key of the only utterance. A block of several utterances raises ValueError."""
         (name,) = self.block.names()
         return name
 
     @property
     def value(self) -> Any:
-        """Audio or features of the only utterance."""
+        """Audio or features of the only utterance. A block of several utterances raises ValueError."""
         ((_, value),) = self.block.entries()
         return value
 
@@ -119,11 +119,14 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Make the audio of one utterance. ``index`` is its position in the list of the archive."""
+        """Make the audio of the utterance at position ``index`` of the archive's list.
+
+        ``place`` is the place of the samples in memory from which a device can copy, or None for other memory.
+        """
         return cls(index, create_block([key], [wave]), place)
 
     def get_durations(self) -> Doubles:
-        """Return the duration of each utterance in seconds, (utterances,)."""
+        """Return the durations of the utterances in seconds, as an array of shape (utterances,)."""
         return compute_durations(self.block)
 
     @property

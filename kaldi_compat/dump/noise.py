@@ -76,10 +76,10 @@ class UtteranceNoise(KaldiRandom):
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
-        self.frames = 0
+        self.frame_count = 0  # Number of frames whose states have been returned.
         super().__init__(self.state & 0x7FFFFFFF)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the ``rand_r()`` states of the next ``count`` frames of the utterance: int32 of shape (count,)."""
-        self.frames += count
-        return compute_frame_seeds(self.state, np.arange(self.frames - count, self.frames))
+        self.frame_count += count
+        return compute_frame_seeds(self.state, np.arange(self.frame_count - count, self.frame_count))

@@ -225,7 +225,7 @@ class Layout:
         """Set the names and paths that depend on the directories and the feature."""
         name = os.path.basename(os.path.abspath(self.data))
         stem = f"dump_{self.feature}_{name}"
-        plan, lock, failures = (self.log / f"{stem}.{end}" for end in ("plan.jsonl", "lock", "failures"))
+        plan, lock, failures = (self.log / f"{stem}.{suffix}" for suffix in ("plan.jsonl", "lock", "failures"))
         vars(self).update(name=name, log_stem=stem, plan=plan, lock=lock, failures=failures)
 
     @classmethod
@@ -241,7 +241,7 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the script file that lists the archive of one output for shard number ``shard``."""
+        """Return the path of the script file for the archive of one output and shard number ``shard``."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:

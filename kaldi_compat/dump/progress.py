@@ -170,7 +170,7 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a stream can show a bar. A terminal without a width, such as that of ``script``, cannot."""
+    """Return True if a stream can show a bar: a terminal with a width. An unknown width or descriptor is accepted."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

@@ -174,7 +174,7 @@ def get_extractor_name(options: DumpOptions) -> str:
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Return the option, by name, for an extractor from Python: an object called ``name``, a module or a preset."""
+    """Map the name of an option to its value for ``extractor``: an object called ``name``, a module or a preset."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -186,7 +186,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Return the extractor of a source for a device and a number of CPU threads. Its ``notes`` are the warnings."""
+    """Open the extractor of a source, as :meth:`ExtractorSource.open` does. Its ``notes`` hold Python's warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)
