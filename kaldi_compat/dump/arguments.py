@@ -103,7 +103,7 @@ HELP = "kaldi-compat dump --help explains the command line"
 
 
 def parse_arguments(argv: Sequence[str]) -> Job | str:
-    """Parse the arguments of ``kaldi-compat``.
+    """Parse ``argv``, the arguments of ``kaldi-compat`` without the name of the program.
 
     Returns:
         the job of ``dump``, or the text that another command or option, such as ``info`` or ``--help``, prints.
@@ -256,5 +256,5 @@ def summarize_usage(text: str) -> str:
 
 
 def format_program_list() -> str:
-    """Return a list of Kaldi's programs as text. Each line has a name and the first sentence of the usage."""
+    """Return a string with a line for each program that replaces Kaldi's: its name, and its usage's first sentence."""
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

@@ -155,7 +155,7 @@ class Deadline:
             call()
 
     def start(self) -> None:
-        """Start the time limit. The function is called at its end, unless the call is canceled."""
+        """Start the time limit. The function is called when the time is over, unless the call is canceled."""
         os.write(self._writing_end, b".")
 
     def cancel(self) -> None:

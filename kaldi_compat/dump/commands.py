@@ -51,7 +51,7 @@ class CommandGroup:
     def spawn(self, command: str, name: str) -> tuple[int, int]:
         """Start a shell command with empty input. Return its process id, and a descriptor for reading its output.
 
-        If the command cannot be started, raise a :class:`PipeError` that calls it ``name``.
+        If the command cannot be started, raise a :class:`PipeError` whose message calls it ``name``.
         """
         with self._lock:
             if self._ended:

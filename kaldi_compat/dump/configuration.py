@@ -95,7 +95,7 @@ def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[st
 
 
 def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the texts of configuration files, as :func:`read_confs` returns them, to options of Kaldi's programs.
+    """Parse the texts of configuration files, as :func:`read_confs` returns them, into options of Kaldi's programs.
 
     Returns:
         Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".

@@ -48,7 +48,7 @@ class Failure:
         return 1
 
     def separate(self) -> list[Failure]:
-        """Return a list of this failure, as :meth:`Utterances.separate` returns a list of single utterances."""
+        """Return a list with only this failure. :meth:`Utterances.separate` does the same for audio and features."""
         return [self]
 
 
@@ -82,7 +82,7 @@ class Utterances:
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Split the utterances at ascending indices, which include 0 and ``len(self)``. Samples are not copied."""
+        """Split the utterances at ``bounds``, ascending indices from 0 to ``len(self)``. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 

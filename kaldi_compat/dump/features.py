@@ -123,7 +123,7 @@ class PitchComputer:
 
 
 def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
-    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU with the torch kernels."""
+    """Return the object that computes the spectral feature of a job, on the CPU or with the torch kernels on a GPU."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

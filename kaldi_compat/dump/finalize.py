@@ -177,7 +177,8 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Copy the configuration files to ``<data>/conf``.
 
-    A file there that this dump has read is not replaced: a copy that differs is written to the log directory.
+    A file there that this dump has read is not replaced. If options of the command line have changed the text, it is
+    written to the log directory.
 
     Returns:
         a warning for each file that was not replaced.

@@ -200,7 +200,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe the parts of an extractor in ``opaque``, reasons by name, such as "file (TextIOWrapper) and 2 more"."""
+    """Describe ``opaque``, which maps parts without a digest to reasons, such as "file (TextIOWrapper) and 2 more"."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
@@ -495,7 +495,7 @@ class ExtractorComputer:
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
     def take_figures(self) -> dict[str, float]:
-        """Return numbers since the previous call by name: "halved" batches and "resampled" utterances."""
+        """Return the counts since the previous call, by name: "halved" batches and "resampled" utterances."""
         counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
         return counts
 

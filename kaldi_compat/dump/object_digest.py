@@ -214,7 +214,7 @@ class _Walk:
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new_value(self, value: Any, path: str) -> Node:
-        """Return the node of an object that the walk has not seen before, from its content and the values below it."""
+        """Return the node of an object that was not seen before, from its content and the values that it refers to."""
         leaf = self._make_leaf(value)
         attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:

@@ -135,7 +135,7 @@ class DumpOptions(BaseOptions):
     part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
-        """Check the options, and compute the values that depend on them."""
+        """Raise OptionError for invalid or conflicting options, and compute the values that depend on the options."""
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:

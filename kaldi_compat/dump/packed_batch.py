@@ -138,7 +138,7 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
 def _find_runs(
     part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
-    """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.
+    """Yield runs of utterances on a grid in pinned memory: first index, index after the last, and place of the audio.
 
     Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
     the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each

@@ -332,7 +332,7 @@ def _format_key(key: bytes) -> str:
 
 
 def _refuse_duplicate_keys(path: Path) -> None:
-    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
+    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, warn that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):

@@ -144,7 +144,7 @@ class Monitor:
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
 
     def _show_progress(self) -> None:
-        """Update the bar. Without a bar, print a line if the previous line was printed some time ago."""
+        """Update the bar. Without a bar, print a line if the previous line is SECONDS_BETWEEN_LINES seconds old."""
         if self._bar is not None:
             self._bar.update(self.totals[0] - self._bar.n)
             self._bar.set_postfix_str(self.describe(), refresh=False)

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on a Ray cluster: on ``--address``, unless this process is connected to a cluster."""
+    """Write archives of a plan on the Ray cluster of this process, or else on the cluster at ``--address``."""
     import ray
 
     must_connect = not ray.is_initialized()
@@ -76,7 +76,7 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives in Ray tasks. Without archives, let a task compare the extractor with the plan if necessary."""
+    """Write archives in Ray tasks. Without ``shards``, only compare the extractor. Raise DumpError if a task fails."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )

@@ -190,7 +190,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read a block of lines from index ``first``. Return None if that line must be read alone or is too long."""
+        """Read a block of lines from index ``first``. Return None if it must be read alone, or audio is too long."""
         if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()

@@ -120,7 +120,7 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
     Args:
         values: matrix (frames, dim).
         frame_shift: time between the starts of consecutive frames in seconds.
-        columns: name of the vertical axis.
+        columns: label of the vertical axis.
         title: description of the picture for screen readers.
     """
     finite = np.isfinite(values)

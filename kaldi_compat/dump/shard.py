@@ -145,7 +145,7 @@ class ShardRunner:
             yield _finish_batch(pending, compute_clock)
 
     def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Read the utterances of an archive ahead, and yield batches within the limits ``window`` of the computer."""
+        """Read the utterances of a shard ahead, and yield batches within the limits ``self.compute.window``."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)

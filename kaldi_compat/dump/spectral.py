@@ -130,7 +130,7 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the table of VTLN factors that Kaldi's scripts find or the options name. Return None without a table."""
+    """Open the VTLN factors of :func:`find_warp_file`, or else of the options. Return None if neither names a table."""
     if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)

@@ -64,7 +64,7 @@ class PackedComputer(SpectralComputer):
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start to compute a batch, in parts if the device's memory is too small, and return a function that waits."""
+        """Start to compute a batch, in parts if memory is too small. Return a function that waits for the results."""
         parts = start_in_halves(self._start_batch, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return join_pending(parts)
@@ -193,7 +193,7 @@ class PackedComputer(SpectralComputer):
 
 @functools.cache
 def _get_accepted_warps(feature: str, options: FrameOptions) -> set[float]:
-    """Return a set, kept for this process, to which callers add the VTLN factors that a feature accepts."""
+    """Return the set to which callers in this process add the VTLN factors that the feature accepts."""
     return set()
 
 

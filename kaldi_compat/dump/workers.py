@@ -65,7 +65,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return the runner that writes archives on it. Raise UnavailableError if the GPU refuses."""
+    """Open a device, and return the runner that writes archives on it. Raise UnavailableError for a busy GPU."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)

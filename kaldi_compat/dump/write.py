@@ -71,7 +71,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and on request the checksums, of the files of an archive. Return its manifest, or None.
+    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest if it exists.
 
     Raises:
         DamagedError: the manifest is damaged, or a file is missing or does not match the manifest.

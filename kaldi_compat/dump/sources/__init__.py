@@ -160,7 +160,7 @@ def compute_frame_shift(frontend: Any) -> float:
 
 
 def get_source_class(option: str) -> type[ExtractorSource]:
-    """Return the class of a source by its option, which is also the name of the file."""
+    """Return the class of a source by its option, which is also the name of the module."""
     source: type[ExtractorSource] = getattr(
         importlib.import_module(f"{__name__}.{option}"), f"{option.capitalize()}Source"
     )
@@ -186,7 +186,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open the extractor of a source, as :meth:`ExtractorSource.open` does. Its ``notes`` hold Python's warnings."""
+    """Open the extractor with :meth:`ExtractorSource.open`, and store the warnings of the call in its ``notes``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)

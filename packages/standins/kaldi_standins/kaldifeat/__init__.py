@@ -94,7 +94,7 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filter bank (fft_bins, num_mel_bins), without its first weight unless low_freq=0, as in HTK."""
+        """Compute the filters (fft_bins, num_mel_bins). As in HTK, the first one loses a weight unless low_freq=0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
