@@ -74,7 +74,7 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
     parts = []
     for number, (_, line) in enumerate(lines):
         y_pixels = _scale(line, low, high, HEIGHT - BOTTOM, TOP)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x_pixels, y_pixels, strict=True))
+        points = " ".join(f"{column:.1f},{row:.1f}" for column, row in zip(x_pixels, y_pixels, strict=True))
         dashes = DASHES[number % len(DASHES)]
         parts.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
     legend = "".join(
@@ -94,9 +94,9 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
     x_pixels = _scale(edges, *x_range, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
     rectangles = "".join(
-        f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
+        f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{max(right - left - 1, 1):.1f}" '
         f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
-        for a, b, top in zip(x_pixels, x_pixels[1:], tops, strict=False)
+        for left, right, top in zip(x_pixels, x_pixels[1:], tops, strict=False)
     )
     label = f"{names[1]} by {names[0]}, {x_range[0]:.4g} to {x_range[1]:.4g}, at most {highest:g} in a bin"
     return _draw_axes(rectangles, x_range, (0.0, highest), names, label)

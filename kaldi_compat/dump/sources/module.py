@@ -49,7 +49,7 @@ class ModuleSource(ExtractorSource):
         super().__init__(job)
         self._object: Any = None  # The extractor. The digests before and after the first call are set later.
         self._modules: list[Any] = []  # Modules of torch that were moved to the device, in evaluation mode.
-        self._imported_before = dict.fromkeys(sys.modules)
+        self._imported_before = dict.fromkeys(sys.modules)  # Names of the modules that the extractor did not import.
 
     @classmethod
     def get_name(cls, value: str) -> str:
