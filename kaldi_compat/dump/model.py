@@ -270,7 +270,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     return Trial(
         outputs,
         batching,
-        frame_shift=float(f"{shift or 0.0:.5g}"),
+        frame_shift=float(f"{shift or 0.0:.5g}"),  # Rounded, because it may be an estimate.
         threads=threads,
         shortest=len(audio[shortest_index]),
         digests=digests.parts,

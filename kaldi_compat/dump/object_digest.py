@@ -192,7 +192,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)
+            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)  # The depth of the object.
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open[key] = None
@@ -239,13 +239,13 @@ class _Walk:
         children_by_name = dict(nodes)
         return Node(
             digest,
-            f"{label} {_get_name(type(value))}",
-            children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
-            None
+            label=f"{label} {_get_name(type(value))}",
+            children=children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
+            is_user_object=None
             if type(value) in CONTAINERS
             else is_user_module(value.__name__ if label == "module" else _get_owner(value)),
-            has_arrays,
-            has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
+            has_arrays=has_arrays,
+            has_content=has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
 
     def _has_attributes(self, value: Any) -> bool:

@@ -28,7 +28,7 @@ def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
         return [low]
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= count)
-    first = math.ceil(low / step - 1e-9)
+    first = math.ceil(low / step - 1e-9)  # The tolerance allows for rounding errors.
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 

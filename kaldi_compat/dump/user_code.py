@@ -177,7 +177,7 @@ def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object
     os.set_blocking(reading_end, False)  # A process that user code has started may still hold the other end.
     message = b""
     with contextlib.suppress(BlockingIOError):
-        message = os.read(reading_end, 1 << 16)
+        message = os.read(reading_end, 1 << 16)  # A pipe holds 64 KiB by default.
     if token in message:
         os._exit(message.partition(token)[2][0])
     exit_code = os.waitstatus_to_exitcode(wait_status)
