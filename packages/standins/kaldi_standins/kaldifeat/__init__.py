@@ -211,7 +211,7 @@ class OfflineFeature(nn.Module):
             ``(frames, dim)`` on the device of ``x``.
 
         Raises:
-            AudioError: the frames have a wrong length.
+            AudioError: ``x`` is not a matrix, or its frames do not have ``frame_length`` samples.
             OptionError: ``chunk_size`` is negative.
         """
         size = self.computer.options.window_size
