@@ -109,7 +109,7 @@ HELP = "kaldi-compat dump --help explains the command line"
 
 
 def parse_arguments(argv: Sequence[str]) -> Job | str:
-    """Parse the arguments of ``kaldi-compat``.
+    """Parse ``argv``, the arguments of ``kaldi-compat`` without the name of the program.
 
     Returns:
         the job of ``dump``, or the text that another command or option, such as ``info`` or ``--help``, prints.
@@ -120,6 +120,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
     all_flags = list_flags()
+    # "--" separates the options, which come first, from the arguments. The first argument may be a feature.
     words = rewrite_script_style(argv[1:], all_flags | get_flags(CommonOptions))
     first_argument = "".join(words[words.index("--") + 1 :][:1])
     flags = all_flags | (get_feature_flags(first_argument) if first_argument in FEATURES else {})
@@ -141,9 +142,9 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     feature, *paths = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
     for url in filter(is_url, (*paths, options.speed_dir)):
         raise UsageError(f"{url} is a URL, but a dump needs local folders: name a local folder")
-    overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
-    if options.source and overridden:
-        name = overridden[0].name
+    overridden_flags = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
+    if options.source and overridden_flags:
+        name = overridden_flags[0].name
         raise UsageError(
             f"--{name} is an option of Kaldi's features, which cannot be combined with --{options.source}: "
             "remove one of the two options"
@@ -151,18 +152,18 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if not options.source:
         if feature not in FEATURES:
             raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
-        for flag in overridden:
+        for flag in overridden_flags:
             if normalize(flag.name) not in get_feature_flags(feature):
                 program, advice = get_spectral_part(feature) or PITCH, _suggest_remedy(normalize(flag.name), feature)
                 raise UsageError(f"--{flag.name} is not an option of {program}: {advice}")
-    overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
+    overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden_flags)
     job = Job(Layout.from_paths(paths[0], feature, *paths[1:]), options, overrides)
-    _refuse_unused(job)
+    _refuse_unused_options(job)
     return job
 
 
 def list_flags() -> dict[str, Flag]:
-    """Return the flags of the dump, all features and pitch processing by name. No feature accepts all of them."""
+    """Map names to the flags of the dump, of all features and of pitch processing. No feature accepts all of them."""
     tables = [get_conf_flags(PROCESS_CONF), *map(get_feature_flags, FEATURES), OWN_FLAGS]
     return {name: flag for table in tables for name, flag in table.items()}
 
@@ -180,8 +181,8 @@ def is_feature(argument: str) -> bool:
     return argument in FEATURES and not Path(argument, SCRIPT).exists()
 
 
-def _refuse_unused(job: Job) -> None:
-    """Raise UsageError if an option has a value other than its default, but no effect in the job."""
+def _refuse_unused_options(job: Job) -> None:
+    """Raise UsageError if an option of the dump has no effect in the job, and a value other than its default."""
     used_options = get_source_class(job.source).list_used_options(job.options) if job.source else set()
     for scope in SCOPES:
         unused = () if scope.includes(job) else set(scope.options).difference(used_options)
@@ -192,7 +193,10 @@ def _refuse_unused(job: Job) -> None:
 
 
 def _make_options(values: dict[str, Any]) -> DumpOptions:
-    """Make options from values by field name. By default, the outputs of an extractor are not compressed."""
+    """Return the options of the dump with ``values``, which maps fields to values. Raise UsageError for invalid values.
+
+    Without a value of ``compress``, features are compressed, but the outputs of an extractor are not.
+    """
     try:
         options = DumpOptions(**values)
     except OptionError as error:
@@ -208,8 +212,8 @@ def _suggest_feature(feature: str) -> str:
         return f"it is a preset: kaldi-compat dump --preset {feature} <data>"
     if feature in OTHER_PROGRAMS:
         return OTHER_PROGRAMS[feature]
-    known = find_nearest_name(feature, FEATURES)
-    return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
+    nearest = find_nearest_name(feature, FEATURES)
+    return f"did you mean {nearest}?" if nearest else f"choose from {', '.join(FEATURES)}"
 
 
 def _suggest_remedy(name: str, feature: str) -> str:
@@ -221,7 +225,7 @@ def _suggest_remedy(name: str, feature: str) -> str:
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:
-    """Return the text that ``info``, ``programs``, ``--help`` or ``--version`` prints. Raise UsageError otherwise."""
+    """Return what ``info``, ``programs``, ``--help`` or ``--version`` prints. Raise UsageError for other arguments."""
     options = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if options and options[0] in ("--help", "-h"):
         return PROGRAM_USAGE
@@ -242,7 +246,7 @@ def _describe_other_command(argv: Sequence[str]) -> str:
 
 
 def list_programs() -> dict[str, Any]:
-    """Return the programs that replace Kaldi's, sorted by name. Their attribute ``text`` is the usage."""
+    """Return the programs that replace Kaldi's, in a dictionary sorted by name. ``program.text`` is the usage."""
     scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     return {
         script.name: script.load()
@@ -253,10 +257,10 @@ def list_programs() -> dict[str, Any]:
 
 def summarize_usage(text: str) -> str:
     """Return the first sentence of a program's usage. The full stops of "e.g." do not end a sentence."""
-    about = " ".join(text.split("Usage:")[0].split())
-    return re.split(r"(?<=[.])(?<!e[.]g[.]) ", about)[0]
+    description = " ".join(text.split("Usage:")[0].split())
+    return re.split(r"(?<=[.])(?<!e[.]g[.]) ", description)[0]
 
 
 def format_program_list() -> str:
-    """Return a list of Kaldi's programs as text. Each line has a name and the first sentence of the usage."""
+    """Return a string with a line for each program that replaces Kaldi's: its name, and its usage's first sentence."""
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

@@ -66,13 +66,13 @@ def record_calls() -> Iterator[CallRecord]:
     _install_hook()
     record = CallRecord()
     environment: Any = os.environ
-    original = environment.__class__
+    original_class = environment.__class__  # The class is replaced, because code may hold references to the object.
     _active[:] = [record]
     environment.__class__ = _RecordedEnvironment
     try:
         yield record
     finally:
-        environment.__class__ = original
+        environment.__class__ = original_class
         _active.clear()
 
 
@@ -105,6 +105,7 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     is_module = name.endswith(CODE_SUFFIXES) and sys._getframe(1).f_globals.get("__name__") in READERS_OF_CODE
     if is_module or name.startswith(SYSTEM_FOLDERS) or is_library_file(Path(name)):
         return
+    # The arguments of the event "open" are the path, the mode and the flags.
     flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else os.O_RDONLY
     if flags & os.O_ACCMODE == os.O_WRONLY or flags & (os.O_CREAT | os.O_TRUNC):
         record.written.add(Path(name))
@@ -116,7 +117,7 @@ def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _is_compiling() -> bool:
     """Return True if one of the :data:`COMPILERS` has caused the current audit event."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)  # Frames 0 and 1 are those of this function and of the audit hook.
     while frame:
         if str(frame.f_globals.get("__name__")).startswith(COMPILERS):
             return True

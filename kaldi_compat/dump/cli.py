@@ -114,7 +114,7 @@ def _run_job(job: Job) -> int:
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     install_signal_handlers(deadline)
     try:
-        with COMMANDS.allow():
+        with COMMANDS.allow_commands():
             outcome = run_dump(job)
         if not outcome.good_enough:
             return _say("fewer than 95% of the utterances have features: see the messages above", FAILED_STATUS)
@@ -139,7 +139,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
-        self._listening, self._writing = os.pipe()
+        self._reading_end, self._writing_end = os.pipe()
         self._canceled = threading.Event()
         threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
 
@@ -147,22 +147,22 @@ class Deadline:
         """Wait for :meth:`start` and then ``seconds`` more. Call the function unless the call was canceled."""
         if hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # The main thread must receive the signals.
-        started = b""
+        started = b""  # The byte that start() writes. It is empty if cancel() has closed the pipe without a start.
         with contextlib.suppress(OSError):  # The user's code may have closed the pipe.
-            started = os.read(self._listening, 1)
-            os.close(self._listening)
+            started = os.read(self._reading_end, 1)
+            os.close(self._reading_end)
         if started and not self._canceled.wait(seconds):
             call()
 
     def start(self) -> None:
-        """Start the time limit. The function is called at its end, unless the call is canceled."""
-        os.write(self._writing, b".")
+        """Start the time limit. The function is called when the time is over, unless the call is canceled."""
+        os.write(self._writing_end, b".")
 
     def cancel(self) -> None:
         """Cancel the call, and close the pipe."""
         self._canceled.set()
         with contextlib.suppress(OSError):
-            os.close(self._writing)
+            os.close(self._writing_end)
 
 
 def end_at_once() -> None:
@@ -176,21 +176,21 @@ def end_at_once() -> None:
 def install_signal_handlers(deadline: Deadline) -> None:
     """Install handlers of SIGINT, SIGTERM and SIGHUP: the first signal ends the job cleanly, the second at once.
 
-    Signals that the process ignores remain ignored. Outside of the main thread, no handler can be installed. The first
-    signal starts ``deadline``, and raises :class:`Interrupted` in the main thread.
+    The first signal starts ``deadline``, and raises :class:`Interrupted` in the main thread. Signals that the process
+    ignores remain ignored. Outside of the main thread, do nothing, because Python installs handlers only there.
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    handled_signals = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end_job_cleanly(*_: object) -> None:
-        for number in handled:
+        for number in handled_signals:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
         COMMANDS.end()  # Threads that wait for the output of commands then continue.
         raise Interrupted
 
-    for number in handled:
+    for number in handled_signals:
         signal.signal(number, end_job_cleanly)
 
 
@@ -220,7 +220,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
     feature = [extractor] if extractor and not source else []
-    with spell_options_as_keywords(), COMMANDS.allow():
+    with spell_options_as_keywords(), COMMANDS.allow_commands():
         if not extractor and options.keys().isdisjoint(SOURCES):
             for key in options:  # The user may have misspelled the option that names the extractor.
                 find_flag(list_flags() | get_flags(CommonOptions), key)
@@ -244,8 +244,9 @@ def spell_as_keywords(message: str) -> str:
 
     def spell_flag(flag: re.Match[str]) -> str:
         """Return the keyword for a flag: ``seed=`` for ``--seed=``, or ``resume=True`` for ``--resume``."""
-        is_switch = isinstance(getattr(OWN_FLAGS.get(flag[1]), "default", ""), bool) and not flag[2]
-        return flag[1].replace("-", "_") + ("=True" if is_switch else flag[2])
+        name, equals_sign = flag.groups()  # The second string is "" if no value follows.
+        is_switch = isinstance(getattr(OWN_FLAGS.get(name), "default", ""), bool) and not equals_sign
+        return name.replace("-", "_") + ("=True" if is_switch else equals_sign)
 
     message = message.replace(": --help lists", ": kaldi-compat dump --help lists")
     return re.sub(r"(?<![\w-])--(?!help\b)([a-z][a-z0-9-]*)(=?)", spell_flag, message)
@@ -317,11 +318,11 @@ def run_dump(job: Job) -> Outcome:
             lines_of_part = chain.from_iterable(read_shard_lines(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
         complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
-        missing = [shard for shard in shards if shard.number not in complete_before]
-        prepare_archives(job.layout, plan.trial, [shard.number for shard in missing])
+        missing_shards = [shard for shard in shards if shard.number not in complete_before]
+        prepare_archives(job.layout, plan.trial, [shard.number for shard in missing_shards])
         monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
         try:
-            _choose_runner(job)(job, plan, missing, monitor)
+            _choose_runner(job)(job, plan, missing_shards, monitor)
         finally:
             monitor.close()
         complete = list_complete_archives(job, plan)
@@ -330,9 +331,9 @@ def run_dump(job: Job) -> Outcome:
                 f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
                 "then create the missing archives with --resume"
             )
-        if remaining := len(plan.shards) - len(complete):
-            archives = "archive is" if remaining == 1 else "archives are"
-            _say(f"part {number} of {parts} is done; {remaining} {archives} left to other parts")
+        if remaining_count := len(plan.shards) - len(complete):
+            archives = "archive is" if remaining_count == 1 else "archives are"
+            _say(f"part {number} of {parts} is done; {remaining_count} {archives} left to other parts")
             if failed_in := [shard.number for shard in shards if complete[shard.number][2]]:
                 log = job.layout.get_file_of_archive(failed_in[0], "log")
                 more_logs = f" and {len(failed_in) - 1} more log{'s' * (len(failed_in) > 2)}" if failed_in[1:] else ""
@@ -360,7 +361,10 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Return the job for the data directory ``--speed-dir``. Create the directory unless the job resumes a plan."""
+    """Return the job for the data directory ``--speed-dir``, whose utterances have the speeds ``--speeds``.
+
+    Create the directory unless the job resumes a plan.
+    """
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # Default directories of the log and archives are inside the data directory, so they move to the new directory.
@@ -418,11 +422,11 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
     """
     layout = job.layout
     make_directory(layout.log)
-    in_parts = bool(job.options.shard)
-    descriptor = lock_dump(layout.lock, layout.plan if in_parts else None)
+    is_part = bool(job.options.shard)
+    descriptor = lock_dump(layout.lock, layout.plan if is_part else None)
     try:
-        if removed := remove_all_unfinished_files(job):
-            _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
+        if removed_count := remove_all_unfinished_files(job):
+            _say(f"removed {removed_count} unfinished file{'s' * (removed_count > 1)} that killed dumps left")
         if new_plan is None or _follows_plan(job):
             plan = read_resumed_plan(job)
             _say_unused_shard_size(job.options, plan)
@@ -437,7 +441,7 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             plan = replace(new_plan, is_new=True)
             prepare_directories(layout, plan)
             write_plan(plan, layout.plan)
-        if in_parts:
+        if is_part:
             share_lock(descriptor, layout.lock)
         yield plan
     finally:
@@ -447,15 +451,16 @@ def lock_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 def read_resumed_plan(job: Job) -> DumpPlan:
     """Read the plan to resume, and write it again if the options of this run change it.
 
-    With ``--retry-failed``, delete the manifests of the archives in which utterances failed, which recreates them.
+    With ``--retry-failed``, delete the manifests of the archives in which utterances failed, so that this run creates
+    these archives again.
     """
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
-    with_failures = [number for number, manifest in manifests.items() if manifest and manifest.failures]
-    current = update_plan(plan, job, layout.plan, with_failures)
+    failed_shards = [number for number, manifest in manifests.items() if manifest and manifest.failures]
+    current = update_plan(plan, job, layout.plan, failed_shards)
     if options.retry_failed:
-        for number in {shard.number for shard in plan.select_part(*options.part)}.intersection(with_failures):
+        for number in {shard.number for shard in plan.select_part(*options.part)}.intersection(failed_shards):
             layout.get_manifest(number).unlink(missing_ok=True)
             _say(f"archive {number} is created again, because some of its utterances failed")
     if current != plan:

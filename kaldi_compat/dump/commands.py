@@ -44,14 +44,14 @@ class CommandGroup:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # Reentrant, because a signal handler may interrupt a thread that holds it.
-        self._guardian = 0
-        self._lifeline = -1
+        self._guardian = 0  # Process id of the guardian, and id of the process group; 0 without a guardian.
+        self._lifeline = -1  # Descriptor of the writing end of the pipe that the guardian reads.
         self._ended = False
 
     def spawn(self, command: str, name: str) -> tuple[int, int]:
         """Start a shell command with empty input. Return its process id, and a descriptor for reading its output.
 
-        If the command cannot be started, raise a :class:`PipeError` that calls it ``name``.
+        If the command cannot be started, raise a :class:`PipeError` whose message calls it ``name``.
         """
         with self._lock:
             if self._ended:
@@ -74,11 +74,11 @@ class CommandGroup:
 
     def _start_guardian(self) -> None:
         """Start the shell that kills the commands when this process ends (see the module's docstring)."""
-        listening, self._lifeline = os.pipe()
+        reading_end, self._lifeline = os.pipe()
         try:
-            self._guardian = _start_command(_GUARDIAN, stdin=listening, stdout=os.devnull, group=0, quiet=True)
+            self._guardian = _start_command(_GUARDIAN, stdin=reading_end, stdout=os.devnull, group=0, quiet=True)
         finally:
-            os.close(listening)
+            os.close(reading_end)
 
     def end(self) -> None:
         """Kill all commands, and refuse to start new commands."""
@@ -94,7 +94,7 @@ class CommandGroup:
             os.close(self._lifeline)
 
     @contextlib.contextmanager
-    def allow(self) -> Iterator[None]:
+    def allow_commands(self) -> Iterator[None]:
         """Allow commands to be started in the ``with`` block, and kill the remaining commands at its end."""
         self._ended = False
         try:
@@ -132,6 +132,8 @@ def _start_command(command: str, *, stdin: int | str, stdout: int | str, group: 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
     """Read an object from the output of a command, and return it.
 
+    If the object is complete, but the command fails or exceeds the time limit afterward, only a warning is logged.
+
     Args:
         rxfilename: command that ends in ``|``.
         codec: codec of the object.
@@ -139,7 +141,8 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
         timeout: time limit in seconds; 0 for no limit.
 
     Raises:
-        PipeError: commands are refused, or the command failed or exceeded the limit.
+        PipeError: commands are refused, the command cannot be started, it exceeded the limit before the object was
+            complete, or it failed and its output is invalid.
         ArkError: the command succeeded, but its output is invalid.
     """
     command = rxfilename.rstrip().removesuffix("|")
@@ -150,7 +153,8 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     wait: Callable[[float | None], int | None]
     start = partial(COMMANDS.spawn, name=name)
     if not timeout and (result := run_in_process(command, start)) is not None:
-        raw, wait = BytesIO(result[1]), lambda _: result[0]
+        status_of_call, output = result
+        raw, wait = BytesIO(output), lambda _: status_of_call
         stream = raw
     else:
         process, descriptor = start(command)
@@ -170,8 +174,8 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     status = wait(deadline)
     # The object is complete, so an unexpected end of the command only causes a warning.
     if status not in (0, *_STOPPED_READING):
-        ending = "was killed after the time limit" if status is None else describe_status(status)
-        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), ending)
+        description = "was killed after the time limit" if status is None else describe_status(status)
+        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), description)
     return value
 
 
@@ -211,8 +215,8 @@ def _wait_for_command(process: int, deadline: float | None) -> int | None:
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
+        ended_process, status = os.waitpid(process, os.WNOHANG)
+        if ended_process:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() >= deadline:
             break
@@ -229,6 +233,7 @@ def _list_descendants(process: int) -> list[int]:
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name of the program, in parentheses, may contain spaces. The state and the parent's id follow it.
             parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
             children[parent].append(int(entry.parent.name))
     descendants = children[process]

@@ -49,7 +49,7 @@ def get_feature_flags(feature: str) -> dict[str, Flag]:
 
 
 def format_value(value: Scalar) -> str:
-    """Format the value of an option for a configuration file."""
+    """Format the value of an option for a configuration file. A float has 17 digits, which parse to the same float."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
@@ -95,7 +95,7 @@ def compare_values(job: Job, conf: str, old_text: str, new_text: str) -> dict[st
 
 
 def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the texts of configuration files, as :func:`read_confs` returns them, to options of Kaldi's programs.
+    """Parse the texts of configuration files, as :func:`read_confs` returns them, into options of Kaldi's programs.
 
     Returns:
         Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
@@ -103,30 +103,30 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         OptionError: an option is invalid, or has no effect in a dump.
     """
-    configured: dict[str, Any] = {}
+    options_by_feature: dict[str, Any] = {}
     if job.spectral:
         conf = f"{job.spectral}.conf"
-        options = configured[job.spectral] = _parse_options(job, conf, texts)
+        options = options_by_feature[job.spectral] = _parse_options(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, reason in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
             file = job.conf_paths[conf] or conf
-            unused = f"{file}: {flag} has no effect in a dump, {reason}: remove the option"
-            require(getattr(options, name) == defaults[name], unused)
+            fault = f"{file}: {flag} has no effect in a dump, {reason}: remove the option"
+            require(getattr(options, name) == defaults[name], fault)
     if job.with_pitch:
-        configured[PITCH] = _parse_options(job, PITCH_CONF, texts)
-        configured["pitch_postprocess"] = _parse_options(job, PROCESS_CONF, texts)
-    return configured
+        options_by_feature[PITCH] = _parse_options(job, PITCH_CONF, texts)
+        options_by_feature["pitch_postprocess"] = _parse_options(job, PROCESS_CONF, texts)
+    return options_by_feature
 
 
 def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    """Return the options that the text of the file ``conf`` sets. An error names the file or the flag."""
-    options, flags = get_options_class(conf), get_conf_flags(conf)
+    """Return the options that the text of the file ``conf`` sets. An OptionError names the file or the flag."""
+    options_class, flags = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:
-        return options(**{flags[normalize(name)].field: value for name, value in values.items()})
+        return options_class(**{flags[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
-        message = spell_as_flags(str(error), options)
-        overridden = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
-        prefix = "" if any(flag in message for flag in overridden) else f"{job.conf_paths.get(conf) or conf}: "
+        message = spell_as_flags(str(error), options_class)
+        overridden_flags = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
+        prefix = "" if any(flag in message for flag in overridden_flags) else f"{job.conf_paths.get(conf) or conf}: "
         raise OptionError(f"{prefix}{message}") from None

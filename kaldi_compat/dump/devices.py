@@ -19,31 +19,33 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 
 
 def parse_devices(text: str) -> list[str]:
-    """Return the devices that ``--device`` names, such as ["cpu"], or ["cuda:0", "cuda:1"] for "cuda:0,1".
+    """Return the devices that ``text``, the value of ``--device``, names: ["cuda:0", "cuda:1"] for "cuda:0,1".
+
+    "cuda" names all GPUs of this machine.
 
     Raises:
         DumpError: the string does not name a device, or the machine lacks the device.
     """
     if text == CPU:
         return [CPU]
-    cuda = _CUDA.fullmatch(text)
-    if not cuda:
+    match = _CUDA.fullmatch(text)
+    if not match:
         raise DumpError(f"--device={text}: expected cpu, cuda, or the numbers of GPUs, such as cuda:0,1")
     import torch
 
-    available = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
-    if not available and not cast(Any, torch.backends.cuda).is_built():  # Torch declares no types for the function.
+    gpu_count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    numbers = [int(number) for number in match[1].split(",")] if match[1] else list(range(gpu_count))
+    if not gpu_count and not cast(Any, torch.backends.cuda).is_built():  # Torch declares no types for the function.
         advice = "install a build with CUDA, or use --device=cpu"
         raise DumpError(f"--device={text}: PyTorch {torch.__version__} was built without CUDA: {advice}")
-    if not numbers or max(numbers) >= available:
-        advice = f"use --device=cpu{', or numbers from 0 to ' * bool(available)}{available - 1 if available else ''}"
-        raise DumpError(f"--device={text}: PyTorch sees {available} GPU{'s' * (available != 1)} here: {advice}")
+    if not numbers or max(numbers) >= gpu_count:
+        advice = f"use --device=cpu{', or numbers from 0 to ' * bool(gpu_count)}{gpu_count - 1 if gpu_count else ''}"
+        raise DumpError(f"--device={text}: PyTorch sees {gpu_count} GPU{'s' * (gpu_count != 1)} here: {advice}")
     return [f"cuda:{number}" for number in numbers]
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU the current device, and limit its cuFFT plans. Do nothing for the CPU.
+    """Make a GPU the current device, and limit the number of its cached cuFFT plans. Do nothing for the CPU.
 
     ``max_memory`` is the GPU memory in GiB that this process may use; 0 is no limit.
     """

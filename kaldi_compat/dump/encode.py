@@ -29,9 +29,9 @@ class Encoder:
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
         self.trial = trial
-        self.matrix, self.integers = codec("matrix"), codec("int-vector")
-        self.method = options.compression_method if options.compress else None
-        self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
+        self.matrix_codec, self.integer_codec = codec("matrix"), codec("int-vector")
+        self.method = options.compression_method if options.compress else None  # None for no compression.
+        self.compressing_codec = codec("compressed-matrix", method=self.method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
         """Return the encoded features, and a failure for each utterance that cannot be encoded."""
@@ -49,7 +49,7 @@ class Encoder:
     def _encode_uncompressed(self, features: Features, block: ArrayBlock) -> Encoded:
         """Encode vectors, matrices of codes, or one vector of integers, without compression."""
         if block.values.dtype == np.int32:
-            packed = _make_entry(block.keys, _encode_object(self.integers, features.value))
+            packed = _make_entry(block.keys, _encode_object(self.integer_codec, features.value))
         else:
             packed = _pack_uncompressed(block)
         return _make_encoded(features, packed, block.shapes[:, 0])
@@ -64,15 +64,15 @@ class Encoder:
 
     def _encode_single_matrix(self, features: Features) -> Encoded | Failure:
         """Encode the matrix of one utterance. Write it uncompressed, with a warning, if it cannot be compressed."""
-        key, matrix, writer = features.key, features.value, self.compressed or self.matrix
+        key, matrix, first_codec = features.key, features.value, self.compressing_codec or self.matrix_codec
         try:
             try:
-                data, left_uncompressed = _encode_object(writer, matrix), False
+                data, left_uncompressed = _encode_object(first_codec, matrix), False
             except FormatError as error:
-                if writer is self.matrix:
+                if first_codec is self.matrix_codec:
                     raise
                 logger.warning("%s: written uncompressed: %s", key, error)
-                data, left_uncompressed = _encode_object(self.matrix, matrix), True
+                data, left_uncompressed = _encode_object(self.matrix_codec, matrix), True
         except ArkError as error:
             return make_failure(features.index, key, error)
         encoded = _make_encoded(features, _make_entry(features.block.keys, data), np.array([len(matrix)]))
@@ -91,10 +91,11 @@ def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
 
 def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
     """Make the archive entry of one object: its key, a space, and ``data``. ``keys`` is the key and a newline."""
+    # The object starts after the key and the space, which are as long as the key and the newline.
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 
-def _encode_object(writer: Codec[Any], value: Any) -> bytes:
+def _encode_object(codec_of_value: Codec[Any], value: Any) -> bytes:
     sink = io.BytesIO()
-    writer.write(sink, value, binary=True)
+    codec_of_value.write(sink, value, binary=True)
     return sink.getvalue()

@@ -48,7 +48,7 @@ class Failure:
         return 1
 
     def separate(self) -> list[Failure]:
-        """Return a list of this failure, as :meth:`Utterances.separate` returns a list of single utterances."""
+        """Return a list with only this failure. :meth:`Utterances.separate` does the same for audio and features."""
         return [self]
 
 
@@ -71,18 +71,18 @@ class Utterances:
 
     @property
     def key(self) -> str:
-        """Name of the only utterance."""
+        """Key of the only utterance. A block of several utterances raises ValueError."""
         (name,) = self.block.names()
         return name
 
     @property
     def value(self) -> Any:
-        """Audio or features of the only utterance."""
+        """Audio or features of the only utterance. A block of several utterances raises ValueError."""
         ((_, value),) = self.block.entries()
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Split the utterances at ascending indices, which include 0 and ``len(self)``. Samples are not copied."""
+        """Split the utterances at ``bounds``, ascending indices from 0 to ``len(self)``. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 
@@ -119,11 +119,14 @@ class Audio(Utterances):
 
     @classmethod
     def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Make the audio of one utterance. ``index`` is its position in the list of the archive."""
+        """Make the audio of the utterance at position ``index`` of the archive's list.
+
+        ``place`` is the place of the samples in memory from which a device can copy, or None for other memory.
+        """
         return cls(index, create_block([key], [wave]), place)
 
     def get_durations(self) -> Doubles:
-        """Return the duration of each utterance in seconds, (utterances,)."""
+        """Return the durations of the utterances in seconds, as an array of shape (utterances,)."""
         return compute_durations(self.block)
 
     @property

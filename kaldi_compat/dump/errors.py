@@ -15,7 +15,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
-    """Format an error in one line: its message, with the file of an OSError. Without a message, return its class."""
+    """Format an error in one line: its message, after the file of an OSError, or its class if it has no message."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
@@ -68,7 +68,8 @@ def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list
     """Group failures (key and reason) with similar reasons. The largest groups come first.
 
     Returns:
-        pairs: the reason of the group, in which an ellipsis replaces files, offsets and times, and its failures.
+        a pair for each group: the common reason, in which an ellipsis replaces files, offsets and times, and the list
+        of failures.
 
     >>> group_by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
     ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])

@@ -37,7 +37,7 @@ class DeviceComputer:
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
-        self.tolerance = job.options.paste_length_tolerance
+        self.tolerance = job.options.paste_length_tolerance  # In frames.
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
         self.spectral = make_spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
@@ -64,7 +64,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste_pitch(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
-        """Append pitch to spectral features. Return a failure if either failed, or if their lengths differ too much."""
+        """Append pitch columns. Return a failure if either failed, or the lengths differ by more than ``tolerance``."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
@@ -123,7 +123,7 @@ class PitchComputer:
 
 
 def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
-    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU with the torch kernels."""
+    """Return the object that computes the spectral feature of a job, on the CPU or with the torch kernels on a GPU."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

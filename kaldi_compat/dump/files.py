@@ -43,7 +43,7 @@ Stamp = tuple[int, int, int, int]
 
 
 def get_stamp(path: Path) -> Stamp | None:
-    """Return the stamp of a file, or None if no file exists at this path."""
+    """Return the device, inode, size in bytes and modification time in ns of a file, or None if there is no file."""
     if not path.is_file():
         return None
     status = path.stat()
@@ -63,7 +63,7 @@ def make_directory(path: Path) -> None:
 def check_archive_path(path: Path) -> None:
     """Raise :class:`OutputError` unless an archive can be put at this path, or at the target of a link at this path.
 
-    A link of ``utils/create_data_link.pl`` leads to a file of the same name on another disk.
+    A link to a file of the same name is accepted, since ``utils/create_data_link.pl`` makes such links to other disks.
     """
     real = Path(os.path.realpath(path))
     if path.is_dir():
@@ -169,13 +169,13 @@ def open_whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
         with convert_write_errors(path), open(path, "wb") as file:
             yield file
         return
-    unfinished = WholeFile(path, follow=follow)
+    unfinished_file = WholeFile(path, follow=follow)
     try:
         with convert_write_errors(path):
-            yield unfinished
-            unfinished.finish()
+            yield unfinished_file
+            unfinished_file.finish()
     except BaseException:
-        unfinished.abandon()
+        unfinished_file.abandon()
         raise
 
 
@@ -249,7 +249,10 @@ def share_lock(descriptor: int, path: Path) -> None:
 
 
 def _try_lock(descriptor: int, mode: int, path: Path) -> bool:
-    """Lock a file in ``mode``. Return False if another process holds the lock. Warn and return True without locks."""
+    """Lock a file, and return False if another process holds the lock. ``mode`` is ``LOCK_SH`` or ``LOCK_EX``.
+
+    If the file system does not support locks, warn and return True.
+    """
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

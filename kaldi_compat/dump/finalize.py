@@ -75,14 +75,15 @@ class Outcome:
 
     @property
     def bound(self) -> str:
-        """The stage that was busy for the longest time."""
+        """The stage that was busy for the longest time: "read", "compute" or "write"."""
         return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
 
 
 def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives.
 
-    Delete the manifests, logs and lengths of older dumps, and move their script files into the data directory's backup.
+    Delete the manifests, logs, lists of failures, and lengths of older dumps. Move the script files of the outputs into
+    the backup folder of the data directory.
     """
     make_directory(layout.log)
     for output in plan.trial.outputs:
@@ -97,7 +98,10 @@ def prepare_directories(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int]) -> None:
-    """Create the directory of the archives. If it has a folder ``storage``, make archives links to the disks in it."""
+    """Create the directory of the archives.
+
+    If it has a folder ``storage``, make the archives of the shards ``shard_numbers`` links to the disks in the folder.
+    """
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -106,9 +110,9 @@ def prepare_archives(layout: Layout, trial: Trial, shard_numbers: Iterable[int])
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Replace an archive with a link to a disk in ``storage``, which is chosen as in ``utils/create_data_link.pl``.
+    """Replace an archive with a link to a file on a disk, which is chosen as in ``utils/create_data_link.pl``.
 
-    Without numbered directories in ``storage``, do nothing.
+    The disks are the directories 1, 2, 3 and so on in ``storage``. Without such directories, do nothing.
 
     Raises:
         DumpError: the directories in ``storage`` are not numbered from 1 without gaps.
@@ -121,6 +125,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
             )
     if disk_count == 0:
         return
+    # As in Kaldi's script, the numbers in the archive's name select the disk, with factors coprime to the disk count.
     factors = [n for n in range(1, disk_count + 1) if np.gcd(n, disk_count) == 1]
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
     disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disk_count + 1
@@ -172,7 +177,8 @@ def finalize_dump(job: Job, plan: DumpPlan) -> Outcome:
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Copy the configuration files to ``<data>/conf``.
 
-    A file there that this dump has read is not replaced: a copy that differs is written to the log directory.
+    A file there that this dump has read is not replaced. If options of the command line have changed the text, it is
+    written to the log directory.
 
     Returns:
         a warning for each file that was not replaced.
@@ -230,7 +236,7 @@ def format_frame_shift(conf: str) -> str:
 
 def get_shift(plan: DumpPlan) -> str:
     """Return the content of ``<data>/frame_shift``, or "" if the outputs have no frames or no constant frame shift."""
-    for conf in plan.settings["confs"].values():
+    for conf in plan.settings["confs"].values():  # The first file is the main configuration. Extractors have no files.
         return format_frame_shift(conf)
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
 
@@ -250,7 +256,7 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 
 def _write_table(layout: Layout, name: str, codec_name: str, entries: Iterable[tuple[str, Any]]) -> None:
-    """Write an archive with pairs of speaker and value, and its script file to the data directory."""
+    """Write ``entries``, pairs of speaker and value, to an archive, and its script file to ``<data>/<name>.scp``."""
     archive, writer = layout.get_speaker_archive(name), codec(codec_name)
     script = archive.with_suffix(".scp")
     with open_whole_file(script) as lines, open_whole_file(archive) as file:
@@ -302,20 +308,20 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     ``total`` has the CMVN statistics (2, dim + 1) of all utterances. It is None if they are not requested, or if no
     utterance has a frame.
     """
-    not_finite: list[str] = []
+    nonfinite_speakers: list[str] = []
 
     def sum_speakers() -> Iterator[tuple[str, Doubles]]:
         """Yield the statistics of each speaker, and note the speakers whose statistics are not finite."""
         for speaker, sums in sum_by_speaker(job, output, add_frames):
-            not_finite.extend([] if np.isfinite(sums).all() else [speaker])
+            nonfinite_speakers.extend([] if np.isfinite(sums).all() else [speaker])
             yield speaker, sums
 
     if BY_SPEAKER in job.options.cmvn_levels:
         _write_table(job.layout, "cmvn", "double-matrix", sum_speakers())
     warnings = []
-    if not_finite:
-        speakers = f"{len(not_finite)} speaker{'s' * (len(not_finite) > 1)}"
-        warnings.append(f"the CMVN statistics of {speakers} have NaN or infinities (first: {not_finite[0]})")
+    if nonfinite_speakers:
+        speakers = f"{len(nonfinite_speakers)} speaker{'s' * (len(nonfinite_speakers) > 1)}"
+        warnings.append(f"the CMVN statistics of {speakers} have NaN or infinities (first: {nonfinite_speakers[0]})")
     if OVERALL in job.options.cmvn_levels and total is not None:
         with open_whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
@@ -325,9 +331,9 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
 
 
 def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
-    """Add features (frames, dim) to CMVN statistics (2, dim + 1), frame by frame as in Kaldi.
+    """Return the CMVN statistics ``total`` (2, dim + 1) plus features (frames, dim), added frame by frame as in Kaldi.
 
-    The statistics are None before the first frame.
+    ``total`` is None before the first frame.
     """
     if not len(features):
         return total
@@ -359,10 +365,11 @@ def sum_by_speaker(
             speakers = read_values(job.layout.data / UTT2SPK, map(encode_name, chunk))
             yield from ((decode_key(speakers[encode_name(key)]), key) for key in chunk)
 
-    in_order = all(encode_name(name) <= encode_name(later) for (name, _), (later, _) in pairwise(find_speakers()))
+    pairs = pairwise(find_speakers())
+    is_sorted = all(encode_name(speaker) <= encode_name(next_speaker) for (speaker, _), (next_speaker, _) in pairs)
     totals: dict[str, Doubles] = {}
     for speaker, key in find_speakers():
-        if in_order and speaker not in totals:
+        if is_sorted and speaker not in totals:
             yield from totals.items()
             totals = {}
         if (total := add(totals.get(speaker), table[key])) is not None:

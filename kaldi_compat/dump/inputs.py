@@ -27,7 +27,7 @@ IN_CONF = ("vtln_map", "utt2spk")
 
 
 def list_input_paths(job: Job, confs: Mapping[str, str], files: Mapping[str, str] | None = None) -> dict[str, Path]:
-    """Return the paths of possible input files. The keys are names in the data directory, or flags that name a file.
+    """Map names for messages, such as ``wav.scp`` or the flag that names a file, to the paths of possible input files.
 
     ``confs`` has the texts of configuration files by name, and ``files`` the paths of files from an extractor's trial.
     """

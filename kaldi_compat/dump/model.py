@@ -147,11 +147,11 @@ class DeviceExtractor:
         return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
-        """Return an output, an array or a dictionary of arrays, as arrays by name, after pooling or labeling."""
-        parts = output if isinstance(output, dict) else {"": output}
-        if not parts:
+        """Convert an array, or a dictionary of arrays, to arrays by name, after the pooling or labeling of matrices."""
+        values = output if isinstance(output, dict) else {"": output}
+        if not values:
             raise ValueError("returned nothing: return an array for each utterance")
-        arrays = {str(name): self._reduce_matrix(convert_to_array(value)) for name, value in parts.items()}
+        arrays = {str(name): self._reduce_matrix(convert_to_array(value)) for name, value in values.items()}
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce_matrix(self, value: Array) -> Array:
@@ -183,7 +183,7 @@ def get_kind(value: Array) -> str:
 
 
 def _read_centroids(path: str) -> Array:
-    """Read k-means centroids from a ``.npy`` file, and return float32 of shape (clusters, dim)."""
+    """Read k-means centroids, float32 (clusters, dim), from a ``.npy`` file. Raise DumpError for other content."""
     try:
         array = load_npy(path)
     except ArkError as error:
@@ -200,7 +200,7 @@ def _read_centroids(path: str) -> Array:
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe the parts of an extractor that cannot be digested, such as "file (TextIOWrapper) and 2 more"."""
+    """Describe ``opaque``, which maps parts without a digest to reasons, such as "file (TextIOWrapper) and 2 more"."""
     name, reason = next(iter(opaque.items()))
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
@@ -247,10 +247,10 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             fault = f"{reducing_option} needs matrices of floats, but {extractor.name} returns {kinds}"
             raise DumpError(f"{fault}: leave out {reducing_option}")
         audio = audio[-len(single_outputs) :]  # The extractor may have failed for the shortest audio.
-        batching, shortest = extractor.batching, 0
+        batching, shortest_index = extractor.batching, 0
         if not batching:
             with _explain_failure(model):
-                batching, shortest = _find_batching(model, audio, single_outputs, notes)
+                batching, shortest_index = _find_batching(model, audio, single_outputs, notes)
     with guard_user_code(model.source.label):
         digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
@@ -270,9 +270,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     return Trial(
         outputs,
         batching,
-        frame_shift=float(f"{shift or 0.0:.5g}"),
+        frame_shift=float(f"{shift or 0.0:.5g}"),  # Rounded, because it may be an estimate.
         threads=threads,
-        shortest=len(audio[shortest]),
+        shortest=len(audio[shortest_index]),
         digests=digests.parts,
         opaque=digests.opaque,
         volatile=list(digests.volatile),
@@ -355,18 +355,19 @@ def _find_batching(
 def _describe_difference(
     model: DeviceExtractor, audio: list[Array], rates: list[int], single_outputs: list[dict[str, Any]]
 ) -> str | None:
-    """Compare the outputs of a batch and of single utterances. Return None if they agree within the tolerance."""
+    """Describe how the outputs of a batch differ from the outputs of single calls. Return None if they nearly agree."""
     differences = [0.0]
     try:
-        for batched, single in zip(model([samples.copy() for samples in audio], rates), single_outputs, strict=True):
-            for name, value in single.items():
-                if batched[name].shape != value.shape:
-                    return f"gives {len(batched[name])} rows instead of {len(value)}"
+        batch_outputs = model([samples.copy() for samples in audio], rates)
+        for batch_output, single_output in zip(batch_outputs, single_outputs, strict=True):
+            for name, value in single_output.items():
+                if batch_output[name].shape != value.shape:
+                    return f"gives {len(batch_output[name])} rows instead of {len(value)}"
                 if value.dtype == np.int32:
-                    differences.append(float((batched[name] != value).any()))
+                    differences.append(float((batch_output[name] != value).any()))
                 else:
                     scale = float(np.abs(value).max()) or 1.0
-                    differences.append(float(np.abs(batched[name] - value).max()) / scale)
+                    differences.append(float(np.abs(batch_output[name] - value).max()) / scale)
     except DumpError:
         raise
     except Exception as error:
@@ -380,6 +381,7 @@ def _describe_difference(
 
 def make_noise(count: int) -> Array:
     """Return noise of varying loudness: float32 (count,), rounded to 16 bits and scaled to -1 to 1."""
+    # The standard deviation varies from 0 to 6000, with a period of 2 pi * 800 samples.
     noise = np.random.default_rng(count).normal(0, 3000, count) * (1 + np.sin(np.arange(count) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
 
@@ -396,7 +398,8 @@ def check_arrays(
     """Raise ValueError unless the arrays of an utterance, by name, have the expected kinds, are finite and not empty.
 
     ``outputs`` has the expected kind and number of columns of each output. Vectors of any length have 0 columns.
-    ``nonfinite_remedy`` is the advice of the error about NaN and infinities.
+    Integers in matrices must not exceed 2^24, because archives store them as float32. ``nonfinite_remedy`` is the
+    advice of the error about NaN and infinities.
     """
     if arrays.keys() != outputs.keys():
         expected = ", ".join(outputs)
@@ -446,17 +449,17 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     ``is_new`` says that this run has made the plan, so that only processes of this run can differ.
     """
     parts = digests.keys() | planned.keys()
-    if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
-        count = len(changed) - 1
+    if changes := sorted(part for part in parts if digests.get(part) != planned.get(part)):
+        count = len(changes) - 1
         more = f" (as {'do' if count > 1 else 'does'} {count} other part{'s' * (count > 1)})" if count else ""
         if is_new:
             raise PlanError(
-                f"{changed[0]} of {name} differs from process to process{more}: load it from a file, call "
+                f"{changes[0]} of {name} differs from process to process{more}: load it from a file, call "
                 "torch.manual_seed in the constructor if it is random, or add --trust-extractor if it does not affect "
                 "results"
             )
         raise PlanError(
-            f"{changed[0]} of {name} differs from the plan{more}: pass the same extractor, make sure that each process "
+            f"{changes[0]} of {name} differs from the plan{more}: pass the same extractor, make sure that each process "
             "initializes the extractor in the same way, add --trust-extractor if the difference does not affect the "
             "results, or start again without --resume"
         )
@@ -492,7 +495,7 @@ class ExtractorComputer:
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
     def take_figures(self) -> dict[str, float]:
-        """Return numbers since the previous call by name: "halved" batches and "resampled" utterances."""
+        """Return the counts since the previous call, by name: "halved" batches and "resampled" utterances."""
         counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
         return counts
 
@@ -524,7 +527,7 @@ class ExtractorComputer:
         return self._prepare_audio(audio)
 
     def _prepare_audio(self, audio: Audio) -> PreparedAudio:
-        """Return a copy of the first channel at the rate of the extractor."""
+        """Return a copy of the first channel, scaled to -1 to 1, at the sampling rate of the extractor."""
         wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
@@ -533,7 +536,10 @@ class ExtractorComputer:
         return PreparedAudio(audio, samples, rate)
 
     def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Remove and return the shortest utterances that may share a batch of ``max_seconds`` of padded audio."""
+        """Remove the first utterances of ``waiting`` that may share a batch of ``max_seconds`` of padded audio.
+
+        Return these utterances. ``waiting`` is sorted by length.
+        """
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group

@@ -28,8 +28,8 @@ def hash_utterance(seed: int, key: str) -> int:
 def compute_frame_seeds(state: Any, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Return the ``rand_r()`` states of frames by SplitMix64, from the 64-bit states of their utterances.
 
-    ``frames`` holds the index of each frame in its utterance. ``state`` is one state or an array of the same shape.
-    Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014.
+    ``frames`` has the index of each frame in its utterance. The result has its shape. ``state`` is one state or an
+    array of this shape. See Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014.
     """
     with np.errstate(over="ignore"):
         words = np.asarray(state, np.uint64) + _GOLDEN * (frames + 1).astype(np.uint64)
@@ -76,10 +76,10 @@ class UtteranceNoise(KaldiRandom):
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
-        self.frames = 0
+        self.frame_count = 0  # Number of frames whose states have been returned.
         super().__init__(self.state & 0x7FFFFFFF)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the ``rand_r()`` states of the next ``count`` frames of the utterance: int32 of shape (count,)."""
-        self.frames += count
-        return compute_frame_seeds(self.state, np.arange(self.frames - count, self.frames))
+        self.frame_count += count
+        return compute_frame_seeds(self.state, np.arange(self.frame_count - count, self.frame_count))

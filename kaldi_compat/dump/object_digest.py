@@ -136,24 +136,25 @@ def find_changed_values(old: ObjectDigest, new: ObjectDigest) -> dict[str, str]:
 
 
 def _find_changes(
-    old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
+    old: Node, new: Node, is_user_object: bool, cache: dict[tuple[int, int], dict[str, str]]
 ) -> dict[str, str]:
-    """Find the changes between two states of a value. Return reasons by relative path, or {} without named values.
+    """Find the changes between two states of a value. Return the reasons by path, relative to the value.
 
-    ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``known`` caches the
-    results for pairs of states.
+    The result is empty if the states have different classes, or one of them refers to no values by name.
+    ``is_user_object`` is True if the closest object around the value belongs to the user's code. ``cache`` holds the
+    results by the ids of the two states.
     """
     if not (old.children and new.children and old.label == new.label):
         return {}
-    if (id(old), id(new)) in known:
-        return known[id(old), id(new)]
-    changes = known[id(old), id(new)] = {}
+    if (id(old), id(new)) in cache:
+        return cache[id(old), id(new)]
+    changes = cache[id(old), id(new)] = {}
     is_user_object = is_user_object if new.is_user_object is None else new.is_user_object
     for name in dict.fromkeys([*old.children, *new.children]):
         old_child, new_child = old.children.get(name, MISSING), new.children.get(name, MISSING)
         if old_child.digest == new_child.digest:
             continue
-        if inner := _find_changes(old_child, new_child, is_user_object, known):
+        if inner := _find_changes(old_child, new_child, is_user_object, cache):
             changes |= {_join_path(name, path): reason for path, reason in inner.items()}
         else:
             # A library's object may fill a table in a call without harm, but an array that changes may be a weight.
@@ -191,7 +192,7 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)
+            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)  # The depth of the object.
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report_opaque(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open[key] = None
@@ -213,7 +214,7 @@ class _Walk:
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new_value(self, value: Any, path: str) -> Node:
-        """Return the node of an object that the walk has not seen before, from its content and the values below it."""
+        """Return the node of an object that was not seen before, from its content and the values that it refers to."""
         leaf = self._make_leaf(value)
         attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:
@@ -238,13 +239,13 @@ class _Walk:
         children_by_name = dict(nodes)
         return Node(
             digest,
-            f"{label} {_get_name(type(value))}",
-            children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
-            None
+            label=f"{label} {_get_name(type(value))}",
+            children=children_by_name if is_ordered and len(children_by_name) == len(nodes) else {},
+            is_user_object=None
             if type(value) in CONTAINERS
             else is_user_module(value.__name__ if label == "module" else _get_owner(value)),
-            has_arrays,
-            has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
+            has_arrays=has_arrays,
+            has_content=has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
 
     def _has_attributes(self, value: Any) -> bool:
@@ -356,8 +357,8 @@ _CODE = ("class", "function", "module")
 
 def _list_own_attributes(value: Any) -> list[Child]:
     """Return the attributes of a number, string, array, path or tensor, and its class if the user has defined it."""
-    is_users = is_user_module(type(value).__module__)
-    return [*([("class", type(value))] if is_users else []), *getattr(value, "__dict__", {}).items()]
+    is_user_class = is_user_module(type(value).__module__)
+    return [*([("class", type(value))] if is_user_class else []), *getattr(value, "__dict__", {}).items()]
 
 
 def _get_owner(value: Any) -> str:
@@ -441,7 +442,7 @@ def _normalize(value: Any) -> Any:
 
 
 def _convert_to_container(value: Any) -> Any:
-    """Return the content of an object that derives from a container."""
+    """Convert an object whose class derives from a container to this container, without calling the user's methods."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
@@ -458,7 +459,10 @@ def _list_slots(kind: type) -> list[str]:
 
 
 def _list_class_children(kind: type) -> Iterator[Child]:
-    """Yield the attributes and methods of a class and of its bases in the user's code, other bases, and a metaclass."""
+    """Yield the name and value of each attribute of the user's classes among a class and its bases.
+
+    Also yield the names of the other bases, and a metaclass of the user's code.
+    """
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
             yield "base", _get_name(base)
@@ -481,12 +485,12 @@ def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # The cell is empty.
             yield cell_name, cell.cell_contents
-    global_names, imported = _find_names(code)
+    global_names, module_names = _find_names(code)
     if global_names & ALL_GLOBALS:
         global_names |= {name for name in function.__globals__ if not _is_dunder(name)}
     for name in sorted(global_names & function.__globals__.keys()):
         yield name, function.__globals__[name]
-    for name in sorted(imported & sys.modules.keys()):
+    for name in sorted(module_names & sys.modules.keys()):
         yield f"import {name}", sys.modules[name]
 
 

@@ -135,7 +135,7 @@ class DumpOptions(BaseOptions):
     part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
-        """Check the options, and compute the values that depend on them."""
+        """Raise OptionError for invalid or conflicting options, and compute the values that depend on the options."""
         super().__post_init__()
         on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
         for level in levels:
@@ -225,7 +225,7 @@ class Layout:
         """Set the names and paths that depend on the directories and the feature."""
         name = os.path.basename(os.path.abspath(self.data))
         stem = f"dump_{self.feature}_{name}"
-        plan, lock, failures = (self.log / f"{stem}.{end}" for end in ("plan.jsonl", "lock", "failures"))
+        plan, lock, failures = (self.log / f"{stem}.{suffix}" for suffix in ("plan.jsonl", "lock", "failures"))
         vars(self).update(name=name, log_stem=stem, plan=plan, lock=lock, failures=failures)
 
     @classmethod
@@ -241,7 +241,7 @@ class Layout:
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def get_script(self, shard: int, output: str = FEATS) -> Path:
-        """Return the path of the script file that lists the archive of one output for shard number ``shard``."""
+        """Return the path of the script file for the archive of one output and shard number ``shard``."""
         return self.get_archive(shard, output).with_suffix(".scp")
 
     def get_speaker_archive(self, name: str) -> Path:

@@ -35,33 +35,33 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     layout, shard_outputs = job.layout, list(product(numbers, plan.trial.outputs))
     tables = [path(*pair) for pair in shard_outputs for path in (layout.get_archive, layout.get_script)]
     shard_files = [layout.get_file_of_archive(*pair) for pair in product(numbers, ("json", "log", FRAMES, DURATIONS))]
-    written = [*tables, layout.plan, layout.lock, layout.failures, *shard_files, *list_outputs_in_data(job, plan)]
+    written_paths = [*tables, layout.plan, layout.lock, layout.failures, *shard_files, *list_outputs_in_data(job, plan)]
     # The dump must not replace other files of the data directory, or files that the extractor has used.
-    protected = [decode_file_name(path) for name in DATA_FILES if (path := layout.data / name) not in written]
+    protected = [decode_file_name(path) for name in DATA_FILES if (path := layout.data / name) not in written_paths]
     protected += map(decode_file_name, map(Path, plan.trial.files.values()))
-    written += [Path(job.options.report)] if job.options.report else []
-    refuse_equal_files(map(decode_file_name, written))
+    written_paths += [Path(job.options.report)] if job.options.report else []
+    refuse_equal_files(map(decode_file_name, written_paths))
     confs = plan.settings["confs"]
-    unchanged = {
+    unchanged_paths = {
         path for name, text in select_copied_confs(confs).items() if has_text(path := get_conf_path(job, name), text)
     }
-    replaced = [decode_file_name(path) for path in written if path not in unchanged]
+    replaced_paths = [decode_file_name(path) for path in written_paths if path not in unchanged_paths]
     # A part of a job does not look up the files of all lines of wav.scp, because every part would repeat this.
-    refuse_replacing(replaced, [*_iterate_inputs(job, confs), *protected], every_line=not job.options.shard)
+    refuse_replacing(replaced_paths, [*_iterate_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
         check_archive_path(path)
-    _check_folders(job, plan, written)
+    _check_folders(job, plan, written_paths)
 
 
 def check_speed_outputs(job: Job, speed_job: Job) -> None:
     """Raise :class:`ArkError` if ``speed_job``, the job for ``--speed-dir``, would replace an input of ``job``."""
     layout = speed_job.layout
-    written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
+    written_paths = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
-        written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
-    written += [Path(job.options.report)] if job.options.report else []
+        written_paths += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
+    written_paths += [Path(job.options.report)] if job.options.report else []
     refuse_replacing(
-        map(decode_file_name, written), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard
+        map(decode_file_name, written_paths), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard
     )
 
 
@@ -94,7 +94,7 @@ def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
 
 
 def get_conf_path(job: Job, name: str) -> Path:
-    """Return the path of the copy of a configuration file: in ``<data>/conf``, unless the file was read from there."""
+    """Return the path for a configuration file's copy: ``<data>/conf/<name>``, or in the log folder if that is read."""
     path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
@@ -125,20 +125,20 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
                     yield file
 
 
-def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
+def _check_folders(job: Job, plan: DumpPlan, written_paths: Iterable[Path]) -> None:
     """Raise :class:`OutputError` if a folder in which ``--format`` writes ``.npy`` files has another use.
 
     The folder must not be a file, or contain files that a dump does not write. The dump must not write other files to
-    it: its log, its archives, or one of the files ``written``.
+    it: its log, its archives, or one of the files ``written_paths``.
     """
     if not FORMATS[job.options.format].endswith("/"):
         return
     layout = job.layout
-    used_paths = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
-    occupied = {os.path.realpath(path): path for used_path in used_paths for path in (used_path, used_path.parent)}
+    used_paths = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written_paths]
+    paths_in_use = {os.path.realpath(path): path for used_path in used_paths for path in (used_path, used_path.parent)}
     for output in plan.trial.outputs:
         folder = get_converted_path(layout, output, job.options.format)
-        if used_path := occupied.get(os.path.realpath(folder)):
+        if used_path := paths_in_use.get(os.path.realpath(folder)):
             raise OutputError(f"{folder}: the dump writes other files to {used_path}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
@@ -152,9 +152,9 @@ def remove_all_unfinished_files(job: Job) -> int:
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     folders_by_path = {os.path.realpath(folder): folder for folder in folders}
-    removed = sum(map(clear_directory, folders_by_path.values()))
+    removed_count = sum(map(clear_directory, folders_by_path.values()))
     # The folder of an output in another format may be a link, whose temporary folders are beside the link's target.
     links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
-    removed += sum(map(remove_unfinished, links))
-    removed += sum(remove_unfinished(layout.data / CONF / name) for name in job.conf_paths)
-    return removed + (remove_unfinished(Path(job.options.report)) if job.options.report else 0)
+    removed_count += sum(map(remove_unfinished, links))
+    removed_count += sum(remove_unfinished(layout.data / CONF / name) for name in job.conf_paths)
+    return removed_count + (remove_unfinished(Path(job.options.report)) if job.options.report else 0)

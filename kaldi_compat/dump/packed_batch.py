@@ -138,7 +138,7 @@ def pack_utterances(parts: Sequence[Part], options: FrameOptions, *, pinned: boo
 def _find_runs(
     part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
-    """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.
+    """Yield runs of utterances on a grid in pinned memory: first index, index after the last, and place of the audio.
 
     Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU. ``part`` is
     the part whose first utterance has the index ``begin`` in the batch. ``spans`` has the number of samples that each
@@ -157,8 +157,9 @@ def _copy_to_row(
 ) -> Tensor:  # fmt: skip
     """Copy utterances into one piece of a row: samples ``begins[0]`` to ``stop - 1`` of the row.
 
-    ``audio`` has the array, the first sample and the number of samples of each utterance; ``begins`` has the place of
-    the first sample in the row, and ``counts`` the number of frames. Without ``snip_edges``, audio is reflected.
+    For each utterance, ``audio`` has an array, the index of the first sample in it, and the number of samples;
+    ``begins`` has the position of the first sample in the row, and ``counts`` the number of frames. Without
+    ``snip_edges``, the edges of the audio are reflected.
     """
     memory = allocate_host_memory(
         [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned
@@ -181,5 +182,5 @@ def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
     index = reflect_indices(np.arange(first, first + (count - 1) * shift + size), len(samples))
-    extended: Samples = samples[index] if count else samples[:0]
-    return extended
+    extended_samples: Samples = samples[index] if count else samples[:0]
+    return extended_samples

@@ -104,8 +104,8 @@ def make_plan(job: Job) -> DumpPlan:
     size = job.options.shard_utterances
     # At least one archive for each part of a job and for each GPU of this machine, so that none of them is idle.
     gpu_count = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    requested = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpu_count)
-    archive_count = min(requested, count)
+    requested_count = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpu_count)
+    archive_count = min(requested_count, count)
     bounds = [i * (count // archive_count) + min(i, count % archive_count) for i in range(archive_count + 1)]
     offsets = [0, *accumulate(sum(lengths[first:end]) for first, end in pairwise(bounds))]
     shards = tuple(
@@ -142,11 +142,11 @@ def check_inputs(job: Job) -> None:
     if job.layout.data.is_file():
         raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that contains {SCRIPT}")
     refuse_half_changed(str(job.layout.data))
-    required = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
-    required += list_extractor_paths(job).values()
+    required_paths = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
+    required_paths += list_extractor_paths(job).values()
     if (job.layout.data / "spk2warp").exists():
-        required.append(job.layout.data / UTT2SPK)
-    for path in required:
+        required_paths.append(job.layout.data / UTT2SPK)
+    for path in required_paths:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
             needs = f"the {job.feature} features of {job.layout.data} need this file"
@@ -211,8 +211,8 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
                 options = compare_values(job, conf, *texts)
-        changed = {name: _can_only_add_features(name, *values) for name, values in (options or {}).items()}
-        changes |= {conf: False} if options is None else changed
+        option_changes = {name: _can_only_add_features(name, *values) for name, values in (options or {}).items()}
+        changes |= {conf: False} if options is None else option_changes
     for name, *values in _find_differences(old["options"], new["options"]):
         flag = "device (CPU or GPU)" if name == "processor" else normalize(name)
         changes[flag] = _can_only_add_features(flag, *values)
@@ -232,14 +232,14 @@ def _can_only_add_features(name: str, old: Any, new: Any) -> bool:
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(new)
 
 
-def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
+def update_plan(plan: DumpPlan, job: Job, path: Path, failed_shards: Sequence[int]) -> DumpPlan:
     """Return the plan to resume, with the settings of the job.
 
     Args:
         plan: plan of the earlier run.
         job: the job that resumes the plan.
         path: file of the plan, for messages.
-        with_failures: numbers of the archives in which utterances failed.
+        failed_shards: numbers of the archives in which utterances failed.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be
@@ -262,7 +262,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
             f"{since}, so every archive would be created again: undo this change, or "
             f"{explain_how_to_start_over(job.options)}"
         )
-    numbers = ", ".join(map(str, sorted(with_failures)))
+    numbers = ", ".join(map(str, sorted(failed_shards)))
     if numbers and not job.options.retry_failed:
         raise PlanError(
             f"{since}, so the archives with failed utterances ({shorten(numbers)}) would be created again: add "
@@ -294,14 +294,14 @@ def _measure_lines(path: Path) -> Sequence[int]:
         DumpError: a line has an invalid key or only a key, a blank line precedes a key, or a key occurs twice.
     """
     lengths = array("I")
-    previous_key, is_sorted, blank_line = b"", True, 0
+    previous_key, is_sorted, blank_line_number = b"", True, 0
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
-            if blank_line and key:
-                raise DumpError(f"{path}, line {blank_line}: a blank line precedes a key: remove the line")
+            if blank_line_number and key:
+                raise DumpError(f"{path}, line {blank_line_number}: a blank line precedes a key: remove the line")
             if not key:
-                blank_line = blank_line or line_number
+                blank_line_number = blank_line_number or line_number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
                 raise DumpError(f"{path}, line {line_number}: {_describe_key_fault(key)}")
@@ -311,8 +311,8 @@ def _measure_lines(path: Path) -> Sequence[int]:
             lengths.append(len(line))
             is_sorted &= previous_key < key
             previous_key = key
-    if blank_line:
-        logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank_line)
+    if blank_line_number:
+        logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank_line_number)
     if not is_sorted:  # In strictly ascending order, no key can occur twice.
         _refuse_duplicate_keys(path)
     return lengths
@@ -332,7 +332,7 @@ def _format_key(key: bytes) -> str:
 
 
 def _refuse_duplicate_keys(path: Path) -> None:
-    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, log that it is not sorted."""
+    """Raise :class:`DumpError` if a key of an unsorted file occurs twice. Otherwise, warn that it is not sorted."""
     keys: set[bytes] = set()
     with open(path, "rb") as file:
         for line_number, line in enumerate(file, start=1):

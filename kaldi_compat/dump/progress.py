@@ -144,7 +144,7 @@ class Monitor:
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
 
     def _show_progress(self) -> None:
-        """Update the bar. Without a bar, print a line if the previous line was printed some time ago."""
+        """Update the bar. Without a bar, print a line if the previous line is SECONDS_BETWEEN_LINES seconds old."""
         if self._bar is not None:
             self._bar.update(self.totals[0] - self._bar.n)
             self._bar.set_postfix_str(self.describe(), refresh=False)
@@ -170,7 +170,7 @@ def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a stream can show a bar. A terminal without a width, such as that of ``script``, cannot."""
+    """Return True if a stream can show a bar: a terminal with a width. An unknown width or descriptor is accepted."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

@@ -30,7 +30,7 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def write_archives_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives of a plan on a Ray cluster: on ``--address``, unless this process is connected to a cluster."""
+    """Write archives of a plan on the Ray cluster of this process, or else on the cluster at ``--address``."""
     import ray
 
     must_connect = not ray.is_initialized()
@@ -56,11 +56,11 @@ def _convert_connection_errors(address: str) -> Iterator[None]:
 
 
 def check_cluster(address: str) -> None:
-    """Raise :class:`DumpError` if Ray is not installed or ``host:port`` refuses connections, which Ray reports late."""
+    """Raise :class:`DumpError` if Ray is not installed, or if ``address`` has a port that refuses connections."""
     if find_spec("ray") is None:
         raise DumpError(suggest_install("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
-    if colon and port.isdecimal():
+    if colon and port.isdecimal():  # Ray itself would report a refused connection later.
         with _convert_connection_errors(address):
             socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
 
@@ -76,7 +76,7 @@ def make_paths_absolute(job: Job) -> Job:
 
 
 def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write archives in Ray tasks. Without archives, let a task compare the extractor with the plan if necessary."""
+    """Write archives in Ray tasks. Without ``shards``, only compare the extractor. Raise DumpError if a task fails."""
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
@@ -89,8 +89,8 @@ def _run_tasks(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], moni
     waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
         while waiting:
-            finished, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
-            for reference in finished:
+            finished_references, _ = ray.wait(list(waiting), timeout=SECONDS_BETWEEN_LOOKS)
+            for reference in finished_references:
                 shard = waiting.pop(reference)
                 message = _get_result(ray, reference, f"archive {shard.number} was not written")
                 manifest = read_manifest(job.layout, shard.number)

@@ -190,7 +190,7 @@ class TaskReader:
         return entries
 
     def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Read a block of lines from index ``first``. Return None if that line must be read alone or is too long."""
+        """Read a block of lines from index ``first``. Return None if it must be read alone, or audio is too long."""
         if not hasattr(self._local, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._local.memory = memory = None if self._memory is None else self._memory()
@@ -209,8 +209,8 @@ class TaskReader:
         memory = self._local.memory
         if memory is None or memory.tensor is None:
             return None
-        is_there = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
-        return OnGrid(memory.tensor, 0) if is_there else None
+        is_in_tensor = audio.samples.__array_interface__["data"][0] == memory.tensor.data_ptr()
+        return OnGrid(memory.tensor, 0) if is_in_tensor else None
 
 
 def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
@@ -273,7 +273,7 @@ class Clock:
 
 
 def get_max_waiting_bytes(options: DumpOptions) -> int:
-    """Return the maximum number of bytes of audio that may wait in a process: on a GPU, less for more processes."""
+    """Return how many bytes of audio may wait in a process. For GPUs, ``nj`` processes share the pinned memory."""
     if not options.on_gpu:
         return MAX_WAITING_BYTES
     return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))

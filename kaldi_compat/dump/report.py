@@ -129,7 +129,7 @@ def _describe_sizes(job: Job, plan: DumpPlan) -> str:
 
 
 def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that lists failures (utterance, reason) by reason. The user can unfold the utterances of a reason."""
+    """Return HTML that lists failures (utterance, reason) by reason: at most MAX_FAILURES, but one of each reason."""
     groups = []
     remaining = MAX_FAILURES
     for reason, group in group_by_reason(failures):
@@ -198,7 +198,7 @@ def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
 
 def draw_table(rows: Iterable[tuple[str, str]]) -> str:
     """Return an HTML table with two columns of text, or "" if there are no rows."""
-    cells = "".join(f"<tr><td>{_escape(a)}</td><td>{_escape(b)}</td></tr>" for a, b in rows)
+    cells = "".join(f"<tr><td>{_escape(first)}</td><td>{_escape(second)}</td></tr>" for first, second in rows)
     return f"<table>{cells}</table>" if cells else ""
 
 

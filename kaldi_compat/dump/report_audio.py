@@ -54,16 +54,16 @@ def inspect_audio(job: Job, slowest_count: int = 5) -> Inspection:
     anomalies: list[tuple[str, str]] = []
     times: list[tuple[str, float]] = []
     rates = Counter[float]()
-    started = time.monotonic()
+    start_time = time.monotonic()
     for position in positions:
-        if time.monotonic() - started > MAX_SECONDS:
+        if time.monotonic() - start_time > MAX_SECONDS:
             break
-        key, begun = keys[position], time.perf_counter()
+        key, read_start = keys[position], time.perf_counter()
         try:
             wave = waves[key]
         except (ArkError, OSError):
             continue
-        times.append((key, time.perf_counter() - begun))
+        times.append((key, time.perf_counter() - read_start))
         rates[wave.sample_frequency] += 1
         anomalies += [(key, text) for text in describe_anomalies(wave.samples)]
     if len(rates) > 1:

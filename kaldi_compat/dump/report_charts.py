@@ -22,13 +22,13 @@ DASHES = ("", "7 4", "2 4")  # SVG dash patterns of the lines of a chart, which 
 
 
 def choose_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return about ``count`` round numbers in a range, for the ticks of an axis. An empty range has one tick."""
+    """Return up to ``count + 1`` round numbers from ``low`` to ``high`` for the ticks of an axis, or [low] if equal."""
     span = high - low
     if not span > 0 or not math.isfinite(span):
         return [low]
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if span / (factor * power) <= count)
-    first = math.ceil(low / step - 1e-9)
+    first = math.ceil(low / step - 1e-9)  # The tolerance allows for rounding errors.
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
@@ -69,12 +69,12 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)
-    ends = float(x[0]), float(x[-1])
-    x_pixels = _scale(x, *ends, LEFT, WIDTH - RIGHT)
+    x_range = float(x[0]), float(x[-1])
+    x_pixels = _scale(x, *x_range, LEFT, WIDTH - RIGHT)
     parts = []
     for number, (_, line) in enumerate(lines):
         y_pixels = _scale(line, low, high, HEIGHT - BOTTOM, TOP)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x_pixels, y_pixels, strict=True))
+        points = " ".join(f"{column:.1f},{row:.1f}" for column, row in zip(x_pixels, y_pixels, strict=True))
         dashes = DASHES[number % len(DASHES)]
         parts.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
     legend = "".join(
@@ -83,22 +83,23 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
         for number, (name, _) in enumerate(lines)
         if name
     )
-    chart = _draw_axes("".join(parts), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
+    label = f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}"
+    chart = _draw_axes("".join(parts), x_range, (low, high), names, label)
     return f'{chart}<p class="legend">{legend}</p>' if legend else chart
 
 
 def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
     """Return an SVG of counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are labels of the axes."""
-    ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
-    x_pixels = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
+    x_range, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
+    x_pixels = _scale(edges, *x_range, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
     rectangles = "".join(
-        f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
+        f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{max(right - left - 1, 1):.1f}" '
         f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
-        for a, b, top in zip(x_pixels, x_pixels[1:], tops, strict=False)
+        for left, right, top in zip(x_pixels, x_pixels[1:], tops, strict=False)
     )
-    label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {highest:g} in a bin"
-    return _draw_axes(rectangles, ends, (0.0, highest), names, label)
+    label = f"{names[1]} by {names[0]}, {x_range[0]:.4g} to {x_range[1]:.4g}, at most {highest:g} in a bin"
+    return _draw_axes(rectangles, x_range, (0.0, highest), names, label)
 
 
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
@@ -119,13 +120,13 @@ def draw_features(values: Floats, frame_shift: float, columns: str, title: str) 
     Args:
         values: matrix (frames, dim).
         frame_shift: time between the starts of consecutive frames in seconds.
-        columns: name of the vertical axis.
+        columns: label of the vertical axis.
         title: description of the picture for screen readers.
     """
     finite = np.isfinite(values)
     lowest, highest = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
-    scaled = (np.where(finite, values, lowest) - lowest) / ((highest - lowest) or 1.0)
-    data = base64.b64encode(encode_png((scaled.T[::-1] * 255).astype(np.uint8))).decode()
+    scaled_values = (np.where(finite, values, lowest) - lowest) / ((highest - lowest) or 1.0)
+    data = base64.b64encode(encode_png((scaled_values.T[::-1] * 255).astype(np.uint8))).decode()
     picture = (
         f'<image href="data:image/png;base64,{data}" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
         f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
@@ -143,6 +144,7 @@ def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:
     def make_chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
+    # 8 bits per pixel, color type 0 (gray), the only methods of compression and filtering, and no interlacing.
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
     pixels = zlib.compress(scanlines.tobytes(), level=1)  # Higher levels hardly compress noise better.
     chunks = make_chunk(b"IHDR", header) + make_chunk(b"IDAT", pixels) + make_chunk(b"IEND", b"")

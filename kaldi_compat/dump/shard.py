@@ -66,7 +66,10 @@ class ShardRunner:
         self.recordings = Script.open(str(job.layout.data / SCRIPT)) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
-        """Write the archives of a shard, one for each output, and return the manifest. Each batch is reported.
+        """Write the archives of a shard, one for each output, and return the manifest.
+
+        After each batch, ``report`` is called with the number of utterances so far, including failures, the seconds of
+        their audio, and the number of failures.
 
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
@@ -90,33 +93,33 @@ class ShardRunner:
                 raise
 
     def _make_archives(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
-        """Read, compute, encode and write the utterances of a shard. One thread encodes and writes."""
-        reading, computing, writing = Clock(), Clock(), Clock()
+        """Read, compute, encode and write the utterances of a shard. Raise DumpError if some are missing."""
+        read_clock, compute_clock, write_clock = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failures = 0, 0.0, 0
-        waiting: deque[Future[None]] = deque()
+        pending_writes: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
-            for results in self._compute_results(shard, reading, computing):
+            for results in self._compute_results(shard, read_clock, compute_clock):
                 for result in results:
                     if isinstance(result, Failure) or result.name == self.trial.first:
                         count, seconds = count + len(result), seconds + result.seconds
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
-                while len(waiting) > MAX_WAITING_BATCHES:
-                    waiting.popleft().result()
-                waiting.append(thread.submit(self._write_results, writer, results, writing))
+                while len(pending_writes) > MAX_WAITING_BATCHES:
+                    pending_writes.popleft().result()
+                pending_writes.append(thread.submit(self._write_results, writer, results, write_clock))
                 report(count, seconds, failures)
-            for batch in waiting:
+            for batch in pending_writes:
                 batch.result()
-        if writer.done != shard.count:
+        if writer.processed_count != shard.count:
             raise DumpError(
-                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: check whether "
+                f"archive {shard.number} has {writer.processed_count} of its {shard.count} utterances: check whether "
                 f"{self.job.layout.data / self.plan.listing} has changed during the dump"
             )
         self.inputs.check()
-        work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}
-        work |= {"compute": computing.busy, "write": writing.busy}
+        work = {"wall": time.perf_counter() - start, "read": read_clock.busy / self.job.options.readers}
+        work |= {"compute": compute_clock.busy, "write": write_clock.busy}
         return writer.finish(work | self.compute.take_figures())
 
     def _write_results(self, writer: ArchiveWriter, results: Sequence[FeaturesOrFailure], clock: Clock) -> None:
@@ -126,25 +129,27 @@ class ShardRunner:
                 for encoded in [result] if isinstance(result, Failure) else self.encode(result):
                     writer.add_entry(encoded)
 
-    def _compute_results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[FeaturesOrFailure]]:
+    def _compute_results(
+        self, shard: Shard, read_clock: Clock, compute_clock: Clock
+    ) -> Iterator[Sequence[FeaturesOrFailure]]:
         """Yield the results of the batches in the order of the list. A batch starts before the previous batch ends."""
-        started: deque[tuple[list[Failure], Pending]] = deque()
-        for batch in self._read_batches(shard, reading):
-            with computing.measure():
+        pending_batches: deque[tuple[list[Failure], Pending]] = deque()
+        for batch in self._read_batches(shard, read_clock):
+            with compute_clock.measure():
                 audio = [entry for entry in batch if isinstance(entry, Audio)]
                 failures = [entry for entry in batch if isinstance(entry, Failure)]
-                started.append((failures, self.compute.submit(audio) if audio else list))
-            if len(started) > 1:
-                yield _finish_batch(started.popleft(), computing)
-        for pending in started:
-            yield _finish_batch(pending, computing)
+                pending_batches.append((failures, self.compute.submit(audio) if audio else list))
+            if len(pending_batches) > 1:
+                yield _finish_batch(pending_batches.popleft(), compute_clock)
+        for pending in pending_batches:
+            yield _finish_batch(pending, compute_clock)
 
-    def _read_batches(self, shard: Shard, reading: Clock) -> Iterator[list[AudioOrFailure]]:
-        """Read the utterances of an archive ahead, and yield batches within the limits ``window`` of the computer."""
+    def _read_batches(self, shard: Shard, read_clock: Clock) -> Iterator[list[AudioOrFailure]]:
+        """Read the utterances of a shard ahead, and yield batches within the limits ``self.compute.window``."""
         options = self.job.options
         tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
         max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
-        blocks = read_tasks_ahead(tasks, self.read, options.readers, max_files, reading, max_bytes)
+        blocks = read_tasks_ahead(tasks, self.read, options.readers, max_files, read_clock, max_bytes)
         with contextlib.closing(blocks):
             # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
             entries = (utterance for block in blocks for utterance in block.separate()) if self.job.source else blocks
@@ -173,10 +178,10 @@ def group_entries(
         yield batch
 
 
-def _finish_batch(batch: tuple[list[Failure], Pending], computing: Clock) -> list[FeaturesOrFailure]:
+def _finish_batch(batch: tuple[list[Failure], Pending], compute_clock: Clock) -> list[FeaturesOrFailure]:
     """Wait for a batch. Return its features and failures, in the order of the list."""
     failures, pending = batch
-    with computing.measure():
+    with compute_clock.measure():
         return sorted([*failures, *pending()], key=attrgetter("index"))
 
 
@@ -196,7 +201,10 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write log messages (with ``takes_stderr`` also standard error) of the ``with`` block to a new file, if any."""
+    """Write log messages (with ``takes_stderr`` also standard error) of the ``with`` block to a file.
+
+    An old file is deleted. Without messages, no file is created.
+    """
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, encoding="utf-8", delay=True)
@@ -218,7 +226,7 @@ def write_log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def redirect_stderr(path: Path) -> Iterator[None]:
-    """Append standard error of the ``with`` block to a file. Remove an empty file, and ignore errors of the disk."""
+    """Append standard error of the ``with`` block to a file, unless it cannot be opened. Remove an empty file."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

@@ -28,7 +28,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             f"{path} is missing, and {flag} needs it: write it, or list each utterance as a separate speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
-    missing, first_missing = 0, b""
+    missing_count, first_missing = 0, b""
     keys = filter(None, map(_get_key, lines))
     while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
         speakers = read_values(path, chunk)
@@ -36,11 +36,11 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             key = next(key for key in chunk if speakers.get(key) == invalid)
             fault = f"should have one speaker, not {decode_key(invalid)!r}: correct the line"
             raise DumpError(f"{path}: {decode_key(key)} {fault}")
-        if lost := [key for key in chunk if key not in speakers]:
-            missing, first_missing = missing + len(lost), first_missing or lost[0]
-    if missing:
+        if missing_keys := [key for key in chunk if key not in speakers]:
+            missing_count, first_missing = missing_count + len(missing_keys), first_missing or missing_keys[0]
+    if missing_count:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, such as {decode_key(first_missing)}, but "
+            f"{path} lacks {missing_count} of the utterances in {listing}, such as {decode_key(first_missing)}, but "
             f"{flag} needs the speaker of every utterance: add the speakers, or run utils/fix_data_dir.sh"
         )
 
@@ -51,15 +51,15 @@ def read_values(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     If the file has all keys and is sorted, as Kaldi requires, only the lines from the smallest to the largest key are
     read. Otherwise, the whole file is read.
     """
-    requested = set(keys)
-    if not requested:
+    requested_keys = set(keys)
+    if not requested_keys:
         return {}
     with open(path, "rb") as file:
-        _seek_before_key(file, min(requested))
-        values = dict(_find_matches(file, requested, max(requested)))
-        if len(values) < len(requested):
+        _seek_before_key(file, min(requested_keys))
+        values = dict(_find_matches(file, requested_keys, max(requested_keys)))
+        if len(values) < len(requested_keys):
             file.seek(0)
-            values = dict(_find_matches(file, requested))
+            values = dict(_find_matches(file, requested_keys))
     return values
 
 
@@ -74,7 +74,7 @@ def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None =
 
 
 def _seek_before_key(file: IO[bytes], key: bytes) -> None:
-    """Seek to a line in a sorted file that starts at most about :data:`MIN_SEARCH_BYTES` before the line of a key."""
+    """Seek to the start of a line, at most about MIN_SEARCH_BYTES before the line of ``key`` in a sorted file."""
     low, high = 0, file.seek(0, 2)
     while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2

@@ -29,7 +29,7 @@ from kaldi_compat.options.registry import SPECTRAL_FEATURES
 # Maximum number of samples of utterances that are computed together. The intermediate arrays of more samples would not
 # fit into the CPU's cache.
 MAX_GROUP_SAMPLES = 1 << 19
-BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
+SPK2WARP, UTT2WARP = "spk2warp", "utt2warp"
 Product = TypeVar("Product")
 # Function that waits for work in progress on a device, and returns the results.
 Pending = Callable[[], Sequence[FeaturesOrFailure]]
@@ -112,7 +112,7 @@ def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
     total = 0
     for audio in batch:
         is_single = isinstance(audio.block, WaveBlock) and len(audio) == 1
-        count = audio.nbytes // 2
+        count = audio.nbytes // 2  # Number of samples of 2 bytes.
         if group and (not is_single or total + count > MAX_GROUP_SAMPLES or audio.index != group[-1].index + 1):
             yield _join_audio(group)
             group, total = [], 0
@@ -130,9 +130,9 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
 
 
 def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the table of VTLN factors that Kaldi's scripts find or the options name. Return None without a table."""
+    """Open the VTLN factors of :func:`find_warp_file`, or else of the options. Return None if neither names a table."""
     if path := find_warp_file(job):
-        utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == BY_SPEAKER else ""
+        utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == SPK2WARP else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
     if options.vtln_map:
         return LookupReader[float](options.vtln_map, kind="float", utt2spk=options.utt2spk)
@@ -140,8 +140,8 @@ def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | Non
 
 
 def find_warp_file(job: Job) -> Path | None:
-    """Return the file of VTLN factors that Kaldi's scripts look for, or None if it does not exist."""
-    candidates = (job.layout.data / name for name in (BY_SPEAKER, BY_UTTERANCE))
+    """Return the path of ``spk2warp``, or else ``utt2warp``, in the data directory. Return None if both are missing."""
+    candidates = (job.layout.data / name for name in (SPK2WARP, UTT2WARP))
     return next((path for path in candidates if path.is_file()), None)
 
 

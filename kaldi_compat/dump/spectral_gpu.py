@@ -56,15 +56,15 @@ class PackedComputer(SpectralComputer):
         self.module = module.to(device)
         if self.transfers.pins_memory and self.frame_options.snip_edges:
             self.memory = functools.partial(PinnedMemory, self.frame_options.window_shift)
-        self.method = None
+        self.method = None  # Without a method, the device does not compress features.
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
-        self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
+        self._get_cpu_computer = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._accepted_warps = _get_accepted_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start to compute a batch, in parts if the device's memory is too small, and return a function that waits."""
+        """Start to compute a batch, in parts if memory is too small. Return a function that waits for the results."""
         parts = start_in_halves(self._start_batch, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return join_pending(parts)
@@ -81,7 +81,7 @@ class PackedComputer(SpectralComputer):
         """Compute features on the CPU, for an utterance that does not fit into the free memory of the device."""
         self._counts["computed_on_cpu"] += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
-        (result,) = self._on_cpu().compute(audio)
+        (result,) = self._get_cpu_computer().compute(audio)
         return result
 
     def _start_batch(self, batch: Sequence[Audio]) -> Pending:
@@ -94,11 +94,11 @@ class PackedComputer(SpectralComputer):
                 rows[part.samples.dtype].append(part)
         counts = self._counts.copy()
         try:
-            started = [self._start_row(row) for row in rows.values()]
+            pending_rows = [self._start_row(row) for row in rows.values()]
         except RuntimeError:  # A batch that does not fit is started again in halves, which are counted then.
             self._counts = counts
             raise
-        return join_pending([lambda: failures, *started])
+        return join_pending([lambda: failures, *pending_rows])
 
     def _prepare_part(self, audio: Audio) -> Part:
         """Select the channel and the VTLN factors of utterances, and resample a single utterance if necessary.
@@ -167,10 +167,10 @@ class PackedComputer(SpectralComputer):
             if is_compressed:
                 # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
                 # fetched uncompressed, and the encoder on the CPU handles them.
-                uncompressed = [i for i, head in enumerate(heads) if head is None]
-                matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed)]
-                fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []
-                values = dict(zip(uncompressed, fetched, strict=True))
+                uncompressed_indices = [i for i, head in enumerate(heads) if head is None]
+                matrices = [features[first:end] for first, end in (ranges[i] for i in uncompressed_indices)]
+                fetched_matrices = self.transfers.fetch(matrices, computed=True)() if matrices else []
+                values = dict(zip(uncompressed_indices, fetched_matrices, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(ranges)}
             return _make_results(parts, row, heads, codes, values)
@@ -193,7 +193,7 @@ class PackedComputer(SpectralComputer):
 
 @functools.cache
 def _get_accepted_warps(feature: str, options: FrameOptions) -> set[float]:
-    """Return a set, kept for this process, to which callers add the VTLN factors that a feature accepts."""
+    """Return the set to which callers in this process add the VTLN factors that the feature accepts."""
     return set()
 
 
@@ -223,6 +223,7 @@ def _make_results(
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
             results.append(Features(index, block, durations[run]))
             continue
+        # An entry of an archive has the key with a space, the head and the codes.
         pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], heads[run], codes[run]
         sizes = np.array([list(map(len, column)) for column in pieces])
         data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)

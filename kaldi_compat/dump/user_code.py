@@ -59,7 +59,7 @@ def guard_user_code(name: str) -> Iterator[None]:
         raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo such changes before it returns")
 
 
-def own_process(name: str) -> None:
+def register_job_process(name: str) -> None:
     """Let :func:`end_fork` end each process that user code forks from this process. ``name`` names the extractor."""
     _owner[:] = [(os.getpid(), name)]
 
@@ -92,7 +92,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.folder = os.open(".", os.O_RDONLY)
+        self.folder = os.open(".", os.O_RDONLY)  # Descriptor of the working directory.
+        # Copies of the open descriptors of standard streams, by the number of the original.
         self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _get_identity(number)}
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
@@ -150,33 +151,33 @@ def supervise_job(run: Callable[[], int], name: str, say: Callable[[str], object
     Returns:
         the status of the job. This function returns only in the child: the parent exits with the status, or with 255.
     """
-    reading, writing = os.pipe()
+    reading_end, writing_end = os.pipe()
     token = os.urandom(16)  # Distinguishes the status from bytes that user code writes to the pipe.
     parent, child = os.getpid(), os.fork()
     if not child:
-        os.close(reading)
+        os.close(reading_end)
         os.setpgid(0, 0)  # The terminal then sends SIGINT only to the parent, which passes it on.
         end_with_parent()
         if os.getppid() != parent:
             os._exit(1)
         _supervised[:] = [os.getpid()]
-        own_process(name)
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
+        register_job_process(name)
+        with open(os.devnull) as empty_input:
+            os.dup2(empty_input.fileno(), 0)
         status = run()
         end_fork()
         with contextlib.suppress(OSError):  # User code may have closed the pipe.
-            os.write(writing, token + bytes([status]))
+            os.write(writing_end, token + bytes([status]))
         return status
-    os.close(writing)
+    os.close(writing_end)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(child, number))
     _, wait_status = os.waitpid(child, 0)
-    os.set_blocking(reading, False)  # A process that user code has started may still hold the other end.
+    os.set_blocking(reading_end, False)  # A process that user code has started may still hold the other end.
     message = b""
     with contextlib.suppress(BlockingIOError):
-        message = os.read(reading, 1 << 16)
+        message = os.read(reading_end, 1 << 16)  # A pipe holds 64 KiB by default.
     if token in message:
         os._exit(message.partition(token)[2][0])
     exit_code = os.waitstatus_to_exitcode(wait_status)

@@ -51,7 +51,7 @@ def is_library_file(path: Path) -> bool:
 
 
 def find_imported_files(earlier: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files of the user's modules that are missing in ``earlier``, an earlier ``sys.modules``."""
+    """Return the files of the user's modules that ``earlier``, a copy of ``sys.modules``, lacks."""
     new_names = [
         name for name in list(sys.modules) if name not in earlier and name != "__main__" and is_user_module(name)
     ]

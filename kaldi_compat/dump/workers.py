@@ -30,7 +30,7 @@ from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.sources import make_source
-from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, own_process
+from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, register_job_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished_files, read_manifest, verify_manifest
 
 TRIES = 3  # The job fails when this many workers have died while writing the same archive.
@@ -42,7 +42,8 @@ SECONDS_TO_DIE = 5.0  # Time to wait for the exit status of a worker that has cl
 def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write the archives ``shards`` of a plan on this machine, in this process if one worker suffices.
 
-    Several worker processes write different archives at the same time.
+    Several worker processes write different archives at the same time. Raise :class:`DumpError` in a daemonic process,
+    which cannot start workers.
     """
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
@@ -64,7 +65,7 @@ def write_archives_locally(job: Job, plan: DumpPlan, shards: Sequence[Shard], mo
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return the runner that writes archives of a plan on this device."""
+    """Open a device, and return the runner that writes archives on it. Raise UnavailableError for a busy GPU."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
@@ -119,7 +120,7 @@ class _Workers:
                     clear_unfinished_files(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle_message(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
-        """Handle a message of a worker, which begins with its kind. None says that the worker is dead."""
+        """Handle a message: its kind and values, or None if the worker is dead. Raise the error of the kind "stop"."""
         if message is None:
             self._replace_worker(worker)
             return
@@ -139,7 +140,7 @@ class _Workers:
             raise values[0]
 
     def _finish_archive(self, worker: _Worker, shard: int) -> None:
-        """Count the archive ``shard``, which a worker has written. The worker is idle afterwards."""
+        """Count the archive ``shard`` of a worker, which becomes idle. Raise OutputError if it is not complete."""
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
@@ -207,12 +208,12 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
     our_end, worker_end = context.Pipe()
-    listening, lifeline = context.Pipe(duplex=False)
-    process = context.Process(target=_run_worker, args=(worker_end, listening, job, plan, device), daemon=True)
+    worker_lifeline, lifeline = context.Pipe(duplex=False)  # The worker ends when no process holds ``lifeline`` open.
+    process = context.Process(target=_run_worker, args=(worker_end, worker_lifeline, job, plan, device), daemon=True)
     with postpone_interrupts(), _explain_pickling(job):
         process.start()
     worker_end.close()
-    listening.close()
+    worker_lifeline.close()
     return _Worker(process, our_end, lifeline, device)
 
 
@@ -253,18 +254,18 @@ def postpone_interrupts() -> Iterator[None]:
     resource_tracker.ensure_running()  # Starting the tracker later would unblock SIGINT.
     handler = signal.getsignal(signal.SIGINT)
     is_handled_here = callable(handler) and threading.current_thread() is threading.main_thread()
-    received: list[tuple[Any, ...]] = []
+    received_arguments: list[tuple[Any, ...]] = []
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     if is_handled_here:
-        signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
+        signal.signal(signal.SIGINT, lambda *arguments: received_arguments.append(arguments))
     try:
         yield
     finally:
         if is_handled_here:
             signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
-        if received and callable(handler):
-            handler(*received[0])
+        if received_arguments and callable(handler):
+            handler(*received_arguments[0])
 
 
 def _receive_messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
@@ -287,9 +288,9 @@ def _end_worker(worker: _Worker) -> None:
 def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
     """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
-    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    threading.Thread(target=_end_after_parent, args=(lifeline,), daemon=True).start()
     if source := make_source(job):
-        own_process(source.label)
+        register_job_process(source.label)
     try:
         try:
             runner = _open_runner(job, plan, device, owns_process=True)
@@ -311,7 +312,7 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
             tasks.send(("stop", convert_to_user_error(error)))
 
 
-def _end_with_parent(lifeline: Any) -> None:
+def _end_after_parent(lifeline: Any) -> None:
     """Wait until the parent closes the connection or ends. Then end this process."""
     with contextlib.suppress(EOFError, OSError):
         lifeline.recv()
@@ -319,7 +320,7 @@ def _end_with_parent(lifeline: Any) -> None:
 
 
 def _make_reporter(tasks: Any, shard: Shard) -> Any:
-    """Return a function that sends progress to the parent, at most every :data:`SECONDS_BETWEEN_REPORTS` seconds."""
+    """Return a function that sends counts of ``shard`` to the parent, at most every SECONDS_BETWEEN_REPORTS seconds."""
     last_time = time.monotonic()
 
     def report_progress(*counts: float) -> None:

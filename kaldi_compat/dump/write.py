@@ -71,7 +71,7 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Check the sizes, and on request the checksums, of the files of an archive. Return its manifest, or None.
+    """Check the sizes, and with ``checksums`` the CRC-32, of the files of an archive. Return its manifest if it exists.
 
     Raises:
         DamagedError: the manifest is damaged, or a file is missing or does not match the manifest.
@@ -79,10 +79,11 @@ def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> M
     path = layout.get_manifest(shard)
     try:
         manifest = Manifest(**read_sealed_file(path)[0])
+        # Besides the two files of LENGTHS, an archive and its script file belong to each output.
         is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # It may hold any JSON.
         is_valid = False
     if not is_valid:
         raise DamagedError(f"{path} is damaged")
@@ -165,7 +166,7 @@ class ArchiveWriter:
         self._verifications = {name: _Verification(self._files[name]) for name in tables if name.startswith(ARCHIVE)}
 
     @property
-    def done(self) -> int:
+    def processed_count(self) -> int:
         """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
@@ -220,35 +221,36 @@ class _Verification:
 
     def __init__(self, file: WholeFile) -> None:
         self._file = file
-        self._announced = self._size = self._checksum = 0
+        self._requested_size = 0  # The file is to be read up to this size in bytes.
+        self._read_size = self._checksum = 0  # Number of bytes that were read back, and their CRC-32.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="verify")
-        self._reading: Future[None] | None = None
+        self._reading: Future[None] | None = None  # The latest call of _read_up_to().
 
     def follow(self) -> None:
         """Start to read back the new data in a thread, if they have at least :data:`VERIFICATION_BYTES` bytes.
 
         Wait until the thread has read the earlier data.
         """
-        if self._file.size - self._announced >= VERIFICATION_BYTES:
+        if self._file.size - self._requested_size >= VERIFICATION_BYTES:
             self._file.flush()
-            self._announced = self._file.size
+            self._requested_size = self._file.size
             self._wait_for_thread()
-            self._reading = self._thread.submit(self._read_up_to, self._announced)
+            self._reading = self._thread.submit(self._read_up_to, self._requested_size)
 
     def _wait_for_thread(self) -> None:
-        """Wait until the thread has read the announced data, and raise the error of the thread."""
+        """Wait until the thread has read the requested data, and raise the error of the thread."""
         if self._reading is not None:
             with convert_write_errors(self._file.path):
                 self._reading.result()
 
     def _read_up_to(self, size: int) -> None:
-        """Synchronize the file to the disk, and read its new bytes, up to byte ``size``, into the checksum."""
+        """Synchronize the file to the disk, and read back its unread bytes before position ``size``."""
         with open(self._file.temporary, "rb", buffering=0) as file:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
-            file.seek(self._size)
+            file.seek(self._read_size)
             buffer = memoryview(bytearray(CHUNK))
-            while self._size < size and (count := file.readinto(buffer[: size - self._size])):
-                self._size += count
+            while self._read_size < size and (count := file.readinto(buffer[: size - self._read_size])):
+                self._read_size += count
                 self._checksum = zlib.crc32(buffer[:count], self._checksum)
 
     def finish(self) -> None:
@@ -257,9 +259,9 @@ class _Verification:
         with convert_write_errors(self._file.path):
             self._read_up_to(sys.maxsize)
         self.stop()
-        if (self._size, self._checksum) != (self._file.size, self._file.checksum):
+        if (self._read_size, self._checksum) != (self._file.size, self._file.checksum):
             raise OutputError(
-                f"{self._file.temporary} reads back with other bytes than were written ({self._size} of "
+                f"{self._file.temporary} reads back with other bytes than were written ({self._read_size} of "
                 f"{self._file.size} bytes were read): check the disk"
             )
 

@@ -160,7 +160,7 @@ def compute_frame_shift(frontend: Any) -> float:
 
 
 def get_source_class(option: str) -> type[ExtractorSource]:
-    """Return the class of a source by its option, which is also the name of the file."""
+    """Return the class of a source by its option, which is also the name of the module."""
     source: type[ExtractorSource] = getattr(
         importlib.import_module(f"{__name__}.{option}"), f"{option.capitalize()}Source"
     )
@@ -174,7 +174,7 @@ def get_extractor_name(options: DumpOptions) -> str:
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:
-    """Return the option, by name, for an extractor from Python: an object called ``name``, a module or a preset."""
+    """Map the name of an option to its value for ``extractor``: an object called ``name``, a module or a preset."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -186,7 +186,7 @@ def make_source(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Return the extractor of a source for a device and a number of CPU threads. Its ``notes`` are the warnings."""
+    """Open the extractor with :meth:`ExtractorSource.open`, and store the warnings of the call in its ``notes``."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         extractor = source.open(device, threads)

@@ -47,9 +47,9 @@ class ModuleSource(ExtractorSource):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._object: Any = None
+        self._object: Any = None  # The extractor. The digests before and after the first call are set later.
         self._modules: list[Any] = []  # Modules of torch that were moved to the device, in evaluation mode.
-        self._imported_before = dict.fromkeys(sys.modules)
+        self._imported_before = dict.fromkeys(sys.modules)  # Names of the modules that the extractor did not import.
 
     @classmethod
     def get_name(cls, value: str) -> str:
@@ -71,12 +71,12 @@ class ModuleSource(ExtractorSource):
             kind = type(self._object).__name__
             advice = "name a callable object, or a class or factory of one"
             raise DumpError(f"{self.job.feature}: a {kind} cannot be called: {advice}")
-        self._fresh = self._prepare_modules(device)
+        self._digest_before_calls = self._prepare_modules(device)
         return _make_extractor(self._object, self.job, device)
 
     def prepare_after_first_call(self, device: str) -> None:
         """Move the torch modules that the first call has created to the device."""
-        self._called = self._prepare_modules(device)
+        self._digest_after_first_call = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
         """Move new torch modules to the device, set them to evaluation mode, and return the digest of the object."""
@@ -91,7 +91,7 @@ class ModuleSource(ExtractorSource):
         return [module for module in digest.modules if all(module is not known for known in self._modules)]
 
     def _create_object(self, device: str) -> Any:
-        """Return the object that was passed to the job, or import and create the object that ``--module`` names."""
+        """Return the object of the job, or create the object that ``--module`` names. Raise DumpError if this fails."""
         name_in_module = self.options.module
         module_name, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:
@@ -140,18 +140,18 @@ class ModuleSource(ExtractorSource):
             DumpError: a later call creates a module in training mode.
         """
         latest = digest_object(self._object, get_torch_extractors())
-        if added := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
+        if kinds := [type(module).__name__ for module in self._find_new_modules(latest) if module.training]:
             raise DumpError(
-                f"{self.job.feature} creates the module {added[-1]} after its first call, in training mode: create it "
+                f"{self.job.feature} creates the module {kinds[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        changed_later = find_changed_values(self._called, latest)
-        changed = {path: reason for path, reason in find_changed_values(self._fresh, latest).items()
+        changed_later = find_changed_values(self._digest_after_first_call, latest)
+        changes = {path: reason for path, reason in find_changed_values(self._digest_before_calls, latest).items()
                    if any(later == path or later.startswith(f"{path}.") for later in changed_later)}  # fmt: skip
-        digests = self.compute_digests(sorted(changed), sorted(record.variables))
+        digests = self.compute_digests(sorted(changes), sorted(record.variables))
         opaque = {path: reason for path, reason in latest.opaque.items()
-                  if path not in latest.filled or path in self._fresh.filled}  # fmt: skip
-        opaque |= {path: reason for path, reason in changed.items() if reason}
+                  if path not in latest.filled or path in self._digest_before_calls.filled}  # fmt: skip
+        opaque |= {path: reason for path, reason in changes.items() if reason}
         opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
         if isinstance(getattr(self._object, "version", None), str | int | float):
             opaque = {}
@@ -176,8 +176,8 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
     files: dict[str, Path] = {}
     folders: list[str] | None = None
     for name in accumulate(module_name.split("."), "{}.{}".format):
-        own_name = name.rpartition(".")[2]
-        spec = _find_spec(own_name, folders) if own_name else None
+        last_part = name.rpartition(".")[2]
+        spec = _find_spec(last_part, folders) if last_part else None
         if spec is None:
             break
         if spec.origin and spec.has_location:
@@ -188,7 +188,7 @@ def _find_module_files(name_in_module: str) -> dict[str, Path]:
 
 
 def _find_spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """Find the import spec of a module. ``folders`` are those of its package; None for a module without a package.
+    """Find the import spec of a module. ``folders`` are the folders of its package, or None without a package.
 
     :func:`importlib.util.find_spec` would run the code of the package.
     """
@@ -239,7 +239,7 @@ def _forget_imported_files() -> list[str]:
 
 
 def _get_member(owner: Any, name: str, module_name: str) -> Any:
-    """Return the attribute ``name`` of a module or class. A DumpError suggests names of the module."""
+    """Return the attribute ``name`` of a module or class. Raise DumpError with suggestions if a module lacks it."""
     if not inspect.ismodule(owner) or hasattr(owner, name):
         return getattr(owner, name)
     members = [member for member, value in vars(owner).items() if getattr(value, "__module__", None) == owner.__name__]
@@ -259,12 +259,12 @@ def _call_factory(target: Any, device: str) -> Any:
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
-    required = {
+    required_names = {
         name
         for name, parameter in parameters.items()
         if parameter.default is parameter.empty and parameter.kind < parameter.VAR_POSITIONAL
     }
-    if not inspect.isclass(target) and required - {"device"}:
+    if not inspect.isclass(target) and required_names - {"device"}:
         return target
     factory: Callable[..., Any] = target
     return factory(device=device) if "device" in parameters else factory()

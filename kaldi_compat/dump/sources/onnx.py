@@ -56,7 +56,7 @@ class OnnxSource(ExtractorSource):
         """Open the model with onnxruntime."""
         runtime = import_extra("onnxruntime", "--onnx")
         path, settings = self.options.onnx, runtime.SessionOptions()
-        settings.intra_op_num_threads, settings.log_severity_level = threads, 3
+        settings.intra_op_num_threads, settings.log_severity_level = threads, 3  # Log errors, but not warnings.
         provider = "CPUExecutionProvider" if device == CPU else "CUDAExecutionProvider"
         if provider not in runtime.get_available_providers():
             raise DumpError(
@@ -75,7 +75,7 @@ class OnnxSource(ExtractorSource):
         frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:
-            """Return the output of the model for one utterance, or its outputs by name."""
+            """Return the model's output, or outputs by name, for an utterance. Raise AudioError if it has no frame."""
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame: remove the utterance")
@@ -89,6 +89,7 @@ class OnnxSource(ExtractorSource):
 
     def suggest_remedy(self, error: Exception) -> str:
         """Return advice about an input of the wrong shape, or "" for other errors."""
+        # The first letter is left out, because it may be upper or lower case.
         if "nvalid rank for input" not in str(error) and "nvalid dimensions for input" not in str(error):
             return ""
         if self.options.preset:
@@ -101,7 +102,7 @@ class OnnxSource(ExtractorSource):
 
 
 def _remove_batch_axis(name: str, value: Any) -> Array:
-    """Return an output without the batch axis, whose length must be 1."""
+    """Return an output without the batch axis. Raise ValueError unless this axis exists and has the length 1."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
         shape = f"has the shape {value.shape}" if isinstance(value, np.ndarray) else f"is a {type(value).__name__}"
         raise ValueError(f"the output {name} {shape}: expected an array whose first axis is a batch of one utterance")
@@ -116,7 +117,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
     Raises:
         DumpError: the file is not a model, or has a deprecated form of protocol buffers.
     """
-    # onnxruntime's own format (.ort) has no external files.
+    # onnxruntime's own format (.ort) has no external files. An empty file, of size stamp[2], cannot be mapped.
     if not stamp or not stamp[2] or path.suffix.lower() == ".ort":
         return ()
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -151,10 +152,10 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the fields of the message ``content[position:end]``: number, wire type, and start and end of the value."""
+    """Yield number, wire type, start and end of each field in ``content[position:end]``, or raise ValueError."""
     while position < end:
         tag, position = _read_varint(content, position, end)
-        wire_type = tag & 7
+        wire_type = tag & 7  # The 32 bits of a tag hold the field's number and, in the lowest 3 bits, the wire type.
         if wire_type == VARINT:
             _, stop = _read_varint(content, position, end)
         elif wire_type == BYTES:
@@ -173,7 +174,7 @@ def _iterate_fields(content: mmap.mmap, position: int, end: int) -> Iterator[tup
 def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
     """Read a varint: an integer in 7 bits per byte, lowest bits first. Return the integer and the position after it.
 
-    All bytes but the last exceed 127.
+    All bytes but the last exceed 127. Raise ValueError if the last byte is missing.
     """
     value = 0
     for shift, index in enumerate(range(position, min(position + MAX_VARINT_BYTES, end))):

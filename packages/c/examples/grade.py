@@ -29,10 +29,11 @@ def read_samples(path: str) -> bytes:
         return file.readframes(file.getnframes())
 
 
-def run_example(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
-    """Run the example and return its features (frames, dim), or None if the example does not support the test vector.
+def run_example(example: str, reads_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
+    """Run the program ``example`` on a test vector, and return its features (frames, dim).
 
-    ``in_file`` passes the path ``audio`` instead of samples. ``options`` are those of the test vector, with "program".
+    Return None if the program does not support the test vector. ``audio`` is the path of a wave file. With
+    ``reads_file``, the program gets this path, otherwise the samples. ``options`` are the vector's, with "program".
     """
     feature = PROGRAMS.get(options.pop("program"))
     if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":
@@ -40,8 +41,8 @@ def run_example(example: str, in_file: bool, audio: str, options: dict[str, Any]
     changes = {"feature": feature, "full_scale": 32768, "waveform_scale": 1, **options}
     arguments = [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in changes.items()
              if name not in LEFT_OUT]  # fmt: skip
-    samples = b"" if in_file else read_samples(audio)
-    command = [example, "zipformer", *([audio] if in_file else []), *arguments]
+    samples = b"" if reads_file else read_samples(audio)
+    command = [example, "zipformer", *([audio] if reads_file else []), *arguments]
     process = subprocess.run(command, input=samples, capture_output=True, check=False)
     if b"needs the whole utterance" in process.stderr:
         return None

@@ -235,7 +235,7 @@ def test_command_that_cannot_be_started_is_named_and_leaves_no_open_file() -> No
 def test_commands_of_a_block_end_with_it_and_those_of_the_next_are_allowed() -> None:
     group = commands.CommandGroup()
     for _ in range(2):
-        with group.allow():
+        with group.allow_commands():
             process, reading = group.spawn("sleep 60", "a")
         os.close(reading)
         assert os.WTERMSIG(os.waitpid(process, 0)[1]) == signal.SIGKILL
@@ -271,7 +271,7 @@ def test_ending_of_a_command_after_complete_audio_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, timeout: float, ending: str, warning: str
 ) -> None:
     write_wav(tmp_path / "a.wav", audio(500, 1))
-    with commands.COMMANDS.allow():
+    with commands.COMMANDS.allow_commands():
         wave = commands.read_from_command(f"cat {tmp_path}/a.wav; {ending} |  ", codec("wave"), timeout=timeout)
     assert (wave.samples == audio(500, 1)).all()
     assert warning in caplog.text and len(caplog.records) == bool(warning)
@@ -282,12 +282,12 @@ def test_ending_of_a_command_after_complete_audio_is_a_warning(
     ("echo broken", ArkError, r"^echo broken\|:0: expected RIFF"), ("true", ArkError, r"^true\|:0: expected RIFF"),
 ])  # fmt: skip
 def test_status_of_a_command_explains_invalid_audio(command: str, error: type[Exception], text: str) -> None:
-    with commands.COMMANDS.allow(), pytest.raises(error, match=text):
+    with commands.COMMANDS.allow_commands(), pytest.raises(error, match=text):
         commands.read_from_command(f"{command}|", codec("wave"))
 
 
 def test_command_is_not_run_without_permission(tmp_path: Path) -> None:
-    with commands.COMMANDS.allow(), pytest.raises(PipesRefusedError, match="is not run: pipes are disabled"):
+    with commands.COMMANDS.allow_commands(), pytest.raises(PipesRefusedError, match="is not run: pipes are disabled"):
         commands.read_from_command(f"touch {tmp_path}/ran |", codec("wave"), pipes=False)
     assert not (tmp_path / "ran").exists()
 

@@ -240,7 +240,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
     def slow(self: ArchiveWriter, entry: Encoded | Failure) -> None:
         time.sleep(0.01)
         add(self, entry)
-        ahead.append(sum(computed) - self.done)
+        ahead.append(sum(computed) - self.processed_count)
 
     monkeypatch.setattr(SpectralComputer, "submit", counted)
     monkeypatch.setattr(ArchiveWriter, "add_entry", slow)
@@ -377,10 +377,10 @@ def test_worker_tells_its_parent_why_it_ends(
         sent.append(message)
 
     owned: list[str] = []  # Names of extractors whose forked children end, if their code forks in the worker.
-    for name in ("end_with_parent", "_end_with_parent"):
+    for name in ("end_with_parent", "_end_after_parent"):
         monkeypatch.setattr(workers, name, lambda *_: None)
     monkeypatch.setattr(workers, "make_source", lambda job: SimpleNamespace(label="Extractor"))
-    monkeypatch.setattr(workers, "own_process", owned.append)
+    monkeypatch.setattr(workers, "register_job_process", owned.append)
     monkeypatch.setattr(workers, "_open_runner", open_runner)
     workers._run_worker(SimpleNamespace(send=send), None, cast(Any, None), cast(Any, None), "cpu")
     assert [message[0] for message in sent] == ([kind] if kind and not (is_alone and kind == "stop") else [])

@@ -94,7 +94,7 @@ class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
     def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filter bank (fft_bins, num_mel_bins). As in HTK, low_freq=0 keeps the first bin."""
+        """Compute the filters (fft_bins, num_mel_bins). As in HTK, the first one loses a weight unless low_freq=0."""
         weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
@@ -146,8 +146,8 @@ class OfflineFeature(nn.Module):
         self.computer = _make_feature(self.feature_type, opts)
         # The same feature with frames side by side, so that `compute` can pass separate frames as audio.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
-        self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
-        self._of_frames._trust_scale()
+        self._frame_computer = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
+        self._frame_computer._trust_scale()
 
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
@@ -211,7 +211,7 @@ class OfflineFeature(nn.Module):
             ``(frames, dim)`` on the device of ``x``.
 
         Raises:
-            AudioError: the frames have a wrong length.
+            AudioError: ``x`` is not a matrix, or its frames do not have ``frame_length`` samples.
             OptionError: ``chunk_size`` is negative.
         """
         size = self.computer.options.window_size
@@ -220,7 +220,7 @@ class OfflineFeature(nn.Module):
         if chunk_size is not None and chunk_size < 0:
             raise OptionError(f"chunk_size must be a number of frames, or None for all, not {chunk_size}")
         parts = [
-            self._of_frames(part.to(self.opts.device).reshape(-1), vtln_warp=vtln_warp)
+            self._frame_computer(part.to(self.opts.device).reshape(-1), vtln_warp=vtln_warp)
             for part in torch.split(x, chunk_size or max(len(x), 1))
         ]
         return self.finish(torch.cat(parts)).to(x.device)
@@ -303,8 +303,8 @@ class OnlineFeature:
         self._feature = _make_feature(self.feature_type, opts)
         self._stream = self._feature.stream()
         self._frames: list[Tensor] = []
-        self._discarded = 0
-        self._finished = False
+        self._discarded_count = 0
+        self._is_finished = False
 
     @property
     def dim(self) -> int:
@@ -319,7 +319,7 @@ class OnlineFeature:
     @property
     def num_frames_ready(self) -> int:
         """Number of frames computed so far, including discarded frames."""
-        return self._discarded + len(self._frames)
+        return self._discarded_count + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
         """Add the next chunk of audio ``(T,)`` with a sampling rate in Hz.
@@ -334,15 +334,15 @@ class OnlineFeature:
                 f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
                 f"{self._feature.options.sample_frequency:g}: resample the audio"
             )
-        if self._finished:
+        if self._is_finished:
             raise AudioError("the input is finished: create a new feature for the next utterance")
         self._take_chunk(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
         """End the audio, which makes the last frames available."""
-        if not self._finished:
+        if not self._is_finished:
             self._take_chunk(torch.zeros(0), final=True)
-        self._finished = True
+        self._is_finished = True
 
     def _take_chunk(self, chunk: Tensor, *, final: bool) -> None:
         """Store the frames that a chunk completes, and discard the oldest frames above ``max_feature_vectors``."""
@@ -352,12 +352,12 @@ class OnlineFeature:
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
             excess = len(self._frames) - limit
-            self._discarded += excess
+            self._discarded_count += excess
             del self._frames[:excess]
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if frame number ``frame``, counted from 0, is the last frame of the utterance."""
-        return self._finished and frame == self.num_frames_ready - 1
+        return self._is_finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Tensor:
         """Return a frame ``(1, dim)`` by its number, counted from 0.
@@ -365,14 +365,14 @@ class OnlineFeature:
         Raises:
             OptionError: the frame is not ready yet, or was discarded.
         """
-        if not self._discarded <= frame < self.num_frames_ready:
-            last = self.num_frames_ready - 1
-            known = f"ask for {self._discarded} to {last}" if last >= self._discarded else "no frame is ready"
-            raise OptionError(f"frame {frame} is not available: {known}")
-        return self._frames[frame - self._discarded]
+        if not self._discarded_count <= frame < self.num_frames_ready:
+            first, last = self._discarded_count, self.num_frames_ready - 1
+            advice = f"ask for {first} to {last}" if last >= first else "no frame is ready"
+            raise OptionError(f"frame {frame} is not available: {advice}")
+        return self._frames[frame - self._discarded_count]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:
-        """Return a list of frames ``(1, dim)`` by their numbers, counted from 0."""
+        """Return a list of frames ``(1, dim)`` by their numbers. See :meth:`get_frame` for the numbers and errors."""
         return [self.get_frame(frame) for frame in frames]
 
 

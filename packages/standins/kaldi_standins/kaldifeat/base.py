@@ -40,7 +40,7 @@ class FeatureOptions(Options):
         """
         values = self.flatten()
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1  # Both 0 and -1 stand for all frames.
-        values["allow_empty_bins"] = True
+        values["allow_empty_bins"] = True  # Mel bins without an FFT bin have the energy 0 instead of raising an error.
         return self.convert(values)
 
 
