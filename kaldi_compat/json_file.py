@@ -49,12 +49,12 @@ def parse_json(content: bytes) -> Any:
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated."""
+    """Return the dictionary of an object's keys and values. Raise ValueError if a key is repeated_key."""
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {json.dumps(repeated)} occurs twice: delete one of the two entries")
+        repeated_key = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {json.dumps(repeated_key)} occurs twice: delete one of the two entries")
     return values
 
 

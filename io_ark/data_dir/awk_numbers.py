@@ -26,7 +26,10 @@ def parse_number(field: bytes) -> float:
 
 
 def parse_decimals(fields: list[bytes]) -> list[float] | None:
-    """Return fields of digits and points as numbers, faster than :func:`parse_number`; None if a field is different."""
+    """Convert fields of digits and points to numbers, faster than :func:`parse_number`.
+
+    Return None if a field is not a number, or has other characters, such as a sign or an exponent.
+    """
     with contextlib.suppress(ValueError):
         if not b"".join(fields).translate(None, b"0123456789."):
             return list(map(float, fields))

@@ -16,7 +16,7 @@ from io_ark.data_dir.directories import (
     combine_directories,
     copy_directory,
     map_utterances_to_themselves,
-    refuse_same,
+    refuse_same_directory,
     write_spk2utt,
 )
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
@@ -85,7 +85,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         yield b"".join(changed_lines)
 
 
-def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: bytes) -> bytes:
+def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_file: bytes) -> bytes:
     """Add a command to all lines of a chunk of wav.scp at once.
 
     Return b"" if the lines must be changed one by one. This is the case unless all lines have commands, or all lines have
@@ -93,13 +93,13 @@ def add_commands(chunk: bytes, piped: bytes, before_file: bytes, after_file: byt
 
     Args:
         chunk: lines of wav.scp.
-        piped: replacement of the final " |" and newline of a line with a command.
+        after_command: replacement of the final " |" and newline of a line with a command.
         before_file: bytes before the name of a file, including the space after the key.
         after_file: bytes after the name of a file, including the newline.
     """
     line_count = chunk.count(b"\n")
     if chunk.count(b" |\n") == line_count:
-        return chunk.replace(b" |\n", piped) if has_single_spaces(chunk) else b""
+        return chunk.replace(b" |\n", after_command) if has_single_spaces(chunk) else b""
     if chunk.count(b".wav\n") != line_count or chunk.count(b" ") != line_count or not chunk.endswith(b"\n"):
         return b""
     if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
@@ -144,7 +144,7 @@ def _find_sox(say: Printer, message: str) -> str:
 def change_speed_of_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the files of a directory at a different speed, except spk2utt and durations, as chunks of content by name.
+    """Return chunks of the content of each file of a directory at a different speed, by name. Omit spk2utt and durations.
 
     ``factor`` is the speed factor, such as "0.9". ``speakers``, ``utterances`` and ``recordings`` rename the keys.
     """
@@ -167,8 +167,8 @@ def change_speed_of_files(
     return files
 
 
-def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds.
+def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
+    """Write the sorted and fixed files of a directory with the utterances of ``src`` at several speeds to a stage.
 
     Sox is not needed and no audio is read. The source may lack durations and spk2utt. ``factors`` are speed factors, such
     as "0.9". Names get a prefix with the factor, except for a factor of 1.
@@ -216,7 +216,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
     _find_sox(say, "sox: command not found")
     src = DataFiles(source)
     utt2spk = src.require(say)
-    refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
+    refuse_same_directory(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
     with Stage(target, say, sources=[source], changes_sources=True) as stage:
         speakers = Renaming(src.require(say, "spk2utt"), *affixes)
@@ -259,12 +259,12 @@ def perturb_speed_3way(
     feats = f"{target}/feats.scp"
     if os.path.isfile(feats):
         raise say.fail(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
-    refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
+    refuse_same_directory(source, target, "<srcdir> and <destdir> must be different.", say)
     folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
     for folder in folders:
         refuse_target(folder, source)
     with make_temporary_directories(*folders, beside=[source, target]):
-        _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
+        _make_and_combine_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
         return validate_directory(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -274,10 +274,13 @@ def perturb_speed_3way(
         raise
 
 
-def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
-    """Make ``target`` from directories at speeds 0.9 and 1.1 in ``folders``, and from the source at speed 1.0.
+def _make_and_combine_speeds(
+    say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool
+) -> None:
+    """Make directories at speeds 0.9 and 1.1 in ``folders``, and combine them with the source in ``target``.
 
-    If ``folders`` has a third folder, the copy of the source there, whose names have the prefix sp1.0-, replaces the source.
+    The source is fixed first, and gets durations. If ``folders`` has a third folder, a copy of the source, whose names have
+    the prefix sp1.0-, is written there and combined instead of the source.
     """
     source = src.folder
     with set_status(1):
@@ -458,7 +461,7 @@ def _has_volume(path: str) -> bool:
         if number == 100:
             break
         if words and words[-1].endswith(b"|"):
-            if b"sox --vol" in b" ".join(words[-11:]):
+            if b"sox --vol" in b" ".join(words[-11:]):  # Kaldi's script searches the last 11 words of a command.
                 return True
         elif words and not OFFSET.search(line.strip()) and b" ".join(words[1:3]) == b"sox --vol":
             return True
@@ -503,7 +506,7 @@ def resample_directory(say: Printer, frequency: str, folder: str) -> int:
                 if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        resample_chunk = functools.partial(add_commands, piped=ending, before_file=b" cat ", after_file=ending)
+        resample_chunk = functools.partial(add_commands, after_command=ending, before_file=b" cat ", after_file=ending)
         lines = change_recordings(f"{folder}/wav.scp", resample_line, resample_chunk, may_end_blank=True)
         stage.write("wav.scp", lines)
     return 0

@@ -96,6 +96,8 @@ class Segment:
 def parse_segment(line: str) -> Segment:
     """Parse a line of a ``segments`` file: ``<segment> <recording> <start> <end> [<channel>]``, with times in seconds.
 
+    An end of -1 stands for the end of the recording. Channels count from 0.
+
     Raises:
         FormatError: the line is invalid, or the segment is empty.
 

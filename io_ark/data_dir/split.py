@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
+from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive_integer
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import DataFiles, Printer, Stage, list_known_files, lock_directories, set_status, warn
 
@@ -20,6 +20,8 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory by speaker into ``split<n>/1`` and so on, or by utterance into ``split<n>utt/1``. Return 0.
 
+    Parts that are up to date are not written again (Kaldi: split_data.sh).
+
     Args:
         say: prints Kaldi's messages.
         folder: path of the directory.
@@ -29,7 +31,7 @@ def split_directory(say: Printer, folder: str, number: str, *, per_utt: bool = F
     Raises:
         DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
     """
-    part_count = parse_positive(number)
+    part_count = parse_positive_integer(number)
     if not part_count:
         say.write(f"Invalid num-split argument {number}")
         raise say.fail("", "the number of parts must be a whole number of 1 or more")

@@ -123,7 +123,7 @@ class Printer:
         Args:
             text: Kaldi's message; "" to print nothing.
             detail: message of the error. By default, Kaldi's message if it was not printed.
-            file, line, key, status: place of the error and exit status of the script, see :class:`DataDirError`.
+            file, line, key, status: location of the error and exit status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
             self(text)
@@ -198,11 +198,11 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
     directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # By device and inode: descriptor, path, `change`.
-    counted: list[tuple[int, int]] = []
+    counted_identities: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
             if not fcntl:
-                clear_up(folder, is_locked=False, change=is_changed)
+                clear_up_directory(folder, is_locked=False, change=is_changed)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -223,12 +223,12 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # The file system does not support locks.
                     is_locked = False
-                clear_up(folder, is_locked=is_locked, change=is_changed)
+                clear_up_directory(folder, is_locked=is_locked, change=is_changed)
             _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
-            counted.append(identity)
+            counted_identities.append(identity)
         yield
     finally:
-        for identity in counted:
+        for identity in counted_identities:
             _lock_counts[identity] -= 1
             if not _lock_counts[identity]:
                 del _lock_counts[identity]
@@ -236,7 +236,7 @@ def lock_directories(*folders: str, change: bool = True, read: Iterable[str] = (
             os.close(descriptor)
 
 
-def refuse_half_changed(folder: str) -> None:
+def refuse_half_changed_directory(folder: str) -> None:
     """Wait until no job is changing a directory. Raise DataDirError if a killed job left a change unfinished."""
     names: list[str] = []
     with contextlib.suppress(OSError):
@@ -255,7 +255,7 @@ def refuse_byte_order_mark(path: str) -> None:
         raise DataDirError(STARTS_WITH_MARK, path, 1, key)
 
 
-def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
+def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
     If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
@@ -272,7 +272,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Names of temporary files, with (machine, process ID).
     change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Maps lists of changes to their time in ns and renames.
-    skipped: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
+    skipped_processes: set[tuple[str, str]] = set()  # (machine, process ID) of changes that cannot be finished here.
     with contextlib.suppress(OSError):  # A directory that must not be listed cannot be cleared up.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
@@ -285,7 +285,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
             if match[1] == _CHANGES:
                 renames = read_changes(folder, name, match[3]) if match[2] == _MACHINE else []
                 if not renames:
-                    skipped.add((match[2], match[3]))
+                    skipped_processes.add((match[2], match[3]))
                     if path not in _reported:
                         _reported.add(path)
                         reason = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
@@ -305,10 +305,10 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         return
     newer_names: list[str] = []
     for time_of_list, renames in change_lists.values():
-        outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
-        newer_names += [new or old for old, new in outdated]
-        apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
-    names = [name for name, process in leftovers if process not in skipped]
+        outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
+        newer_names += [new or old for old, new in outdated_renames]
+        apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
+    names = [name for name, process in leftovers if process not in skipped_processes]
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
@@ -334,7 +334,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that the temporary file ``name`` lists; [] if one cannot be from the process with id ``process``."""
+    """Return the renames that the temporary file ``name`` lists; [] if the process ``process`` cannot have listed them."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -379,19 +379,20 @@ def check_replaceable(folder: str, name: str) -> None:
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
     """Rename and remove files of a directory, and remove folders that become empty.
 
-    A missing file was renamed or removed before, and is skipped.
+    Each pair in ``renames`` has the old and the new name of a file. An empty new name removes the file. A missing file was
+    renamed or removed before, and is skipped.
 
     Raises:
         DataDirError: a file cannot be renamed or removed. The message ends with ``then``, or else with advice.
     """
-    emptied = set()
+    parents = set()  # Folders of the removed files.
     for old, new in renames:
         target = os.path.join(folder, new or old)
         try:
             with contextlib.suppress(FileNotFoundError):
                 if not new:
                     os.unlink(target)
-                    emptied.add(os.path.dirname(old))
+                    parents.add(os.path.dirname(old))
                 elif os.path.lexists(os.path.join(folder, old)):
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
@@ -400,7 +401,7 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
             raise DataDirError(
                 f"cannot be {'written' if new else 'removed'}: {error.strerror}{advice}", target
             ) from None
-    for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
+    for base in sorted({*parents, *map(os.path.dirname, parents)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # Keep a folder with other files.
             os.rmdir(os.path.join(folder, base))
 
@@ -451,7 +452,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the target of each link in a directory, and if the target is a link, its target, and so on."""
+    """Yield the target of each link to a file in a directory, and if the target is a link, its target, and so on."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -524,7 +525,7 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty_folders(folders: Iterable[str]) -> None:
-    """Remove each folder that is empty, in the order of ``folders``. All other folders stay."""
+    """Remove each folder that is empty, in the order of ``folders``. Keep all other folders."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -633,9 +634,8 @@ class Stage(DataFiles):
         for path in self._temporaries:
             with contextlib.suppress(OSError):  # A file that was put in place no longer has its temporary name.
                 os.unlink(path)
-        remove_empty_folders(
-            self._new_folders
-        )  # Remove them before the lock is released, so that no other job writes there.
+        # Remove the folders before the lock is released, so that no other job writes there.
+        remove_empty_folders(self._new_folders)
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -706,7 +706,9 @@ class Stage(DataFiles):
             for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
 
-    def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
+    def write_files_from(
+        self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None
+    ) -> None:
         """Copy files of another directory, or if ``make`` is passed, write its result for the path of each file instead.
 
         ``names`` are separated by spaces. Missing files are skipped.

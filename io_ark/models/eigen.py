@@ -46,7 +46,7 @@ def compute_eigenvectors(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return the diagonal (dim) and the off-diagonal (dim - 1) of ``rows @ matrix @ rows.T``, and the matrix ``rows``.
+    """Return the diagonal (dim,) and the off-diagonal (dim - 1,) of ``rows @ matrix @ rows.T``, and also ``rows``.
 
     The orthogonal matrix ``rows`` (dim, dim) makes the symmetric ``matrix`` tridiagonal.
     """
@@ -112,7 +112,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
 
 
 def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
-    """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``, in place."""
+    """Run one QR step with a Wilkinson shift on rows ``start`` to ``end - 1`` of the matrix in :func:`_diagonalize`."""
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
     half, corner = half / scale, off_diagonal[end - 2] / scale

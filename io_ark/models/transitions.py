@@ -104,7 +104,7 @@ class TransitionModel:
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:
-                raise IndexError
+                raise IndexError  # A negative number would count from the last state.
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
             raise FormatError(

@@ -132,7 +132,7 @@ class ContextDependency:
             self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
         nodes = self._nodes[bits]
         reached = np.full(len(events), nodes.root)  # (events,): node or leaf, as in _Nodes.
-        moving = np.flatnonzero(reached >= 0)
+        moving = np.flatnonzero(reached >= 0)  # Indices of the events that have not reached a leaf.
         while len(moving):
             node = reached[moving]
             value = events[moving, nodes.keys[node]] - nodes.firsts[node]
@@ -189,7 +189,7 @@ class _Nodes(NamedTuple):
 
     @classmethod
     def from_tree(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
-        """Return the arrays of a tree for events with values up to ``max_value``."""
+        """Return the arrays of a tree for events with values from 0 to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
         children = [-1]

@@ -174,16 +174,16 @@ def test_number_of_thousands_of_digits_is_a_crash(
 @pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style is not scripts.Style.OWN])
 def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: Any) -> None:
     script = SCRIPTS[name]
-    for option, value in script.get_options(with_own=True).items():
+    for option, value in script.get_options(with_extra_options=True).items():
         assert isinstance(value, str | int | float | bool), option
     assert run_data_command([script.command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "``" not in shown
     assert script.usage in shown and all(
-        scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
+        scripts.format_flag(option) in shown for option in script.get_options(with_extra_options=True)
     )
     explained = re.findall(r"^  --[a-z0-9-]+ +(\w.*) \(default: ", shown, re.MULTILINE)
-    assert len(explained) == len(script.get_options(with_own=True))
+    assert len(explained) == len(script.get_options(with_extra_options=True))
 
 
 def test_every_command_has_help(capfd: Any) -> None:
@@ -695,20 +695,22 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     directory(tmp_path / "data")
     Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
     script, say = SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh")
-    assert scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf", "a", "b"]) == (
+    assert scripts.read_shell_options(
+        say, script.get_options(with_extra_options=False), ["--config", "copy.conf", "a", "b"]
+    ) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
     for name, text in ("none", "missing config 'none'"), ("data", "cannot read the configuration data: Is a directory"):
         with pytest.raises(DataDirError, match=text):
-            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", name, "a", "b"])
+            scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", name, "a", "b"])
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
-        scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
+        scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", "copy.conf"])
     for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
         Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
         with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with paired quotes: correct"):
-            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
+            scripts.read_shell_options(say, script.get_options(with_extra_options=False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call_script(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 

@@ -259,8 +259,8 @@ class Spectrogram(Extractor):
         result: Any = self.feature(samples, lengths)
         fft, *frame_counts = (result,) if lengths is None else result
         # The raw FFT has the real values at 0 Hz and at half the sampling rate, then the real and imaginary parts.
-        ends, inner = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
-        power = torch.cat((ends[..., :1], inner, ends[..., 1:]), -1)
+        edge_powers, inner_powers = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
+        power = torch.cat((edge_powers[..., :1], inner_powers, edge_powers[..., 1:]), -1)
         features = self.convert_spectrum(power.sqrt() if self.config.use_fft_mag else power)
         if self._energy is not None:
             energies: Any = self._energy(samples, lengths)
