@@ -96,7 +96,7 @@ def read_head(name: bytes, count: int) -> bytes:
         return b""
 
 
-def are_plain(lines: bytes) -> bool:
+def are_lines_plain(lines: bytes) -> bool:
     """Return True if lines of ``wav.scp`` consist of words that need no quotes in a shell and have no offsets."""
     return not lines.translate(None, _PLAIN_LINES)
 

@@ -107,6 +107,7 @@ def subset_directory(
         _choose_utterances(say, src, stage, subset_size, option, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
+            """Write the files ``names``, separated by spaces, with the lines whose keys are in ``keys``."""
             for name in names.split():
                 if path := src.find(name):
                     write_filtered_lines(stage, path, name, keys, may_end_blank=True)
@@ -161,7 +162,7 @@ def _choose_utterances(
             lines = list(read_lines(path))
         else:
             lines = sort_lines([read_chunks(path) if path else count_feature_frames(src.find("feats.scp"))])
-        write_filtered_lines(stage, utt2spk, "utt2spk", _find_shortest(lines, size))
+        write_filtered_lines(stage, utt2spk, "utt2spk", _find_shortest_utterances(lines, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, option))
     if is_by_speaker:
@@ -172,7 +173,7 @@ def _choose_utterances(
         write_spk2utt(stage)
 
 
-def _find_shortest(lines: list[bytes], size: int) -> set[bytes]:
+def _find_shortest_utterances(lines: list[bytes], size: int) -> set[bytes]:
     """Return the keys of the ``size`` shortest utterances from lines of utt2num_frames. In a tie, earlier lines win."""
     pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lines]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
@@ -199,7 +200,7 @@ def combine_directories(say: Printer, target: str, *sources: str, extra_files: s
         target: path of the new directory.
         sources: paths of the directories.
         extra_files: names of further files that are combined, separated by spaces.
-        skip_fix: do not fix the new directory with :func:`fix_directory`.
+        skip_fix: do not run fix_data_dir.sh on the new directory.
 
     Raises:
         DataDirError: there are no sources, or a directory cannot be read or written.
@@ -285,7 +286,7 @@ class Renaming:
         """Yield chunks of the file ``path`` with renamed keys, and with single spaces between fields.
 
         The keys are in field ``number`` of each line, counted from 1. Spaces within a file name of a script file are
-        preserved. If ``chunks`` is passed, it is renamed instead of the content of the file.
+        preserved. If ``chunks`` is passed, these chunks are renamed instead of the content of the file.
 
         Raises:
             DataDirError: a key is not in the listing. The lines before this key are yielded first.
@@ -333,7 +334,7 @@ def copy_directory(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory with prefixes and suffixes of names (Kaldi: copy_data_dir.sh), and return the exit status.
+    """Copy a directory, and add prefixes and suffixes to names (Kaldi: copy_data_dir.sh). Return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -507,7 +508,7 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield chunks of a file ``text``, from which lines are removed so that about ``max_count`` of each transcript remain.
+    """Yield chunks of a file ``text`` without some of its lines, so that about ``max_count`` lines of each transcript remain.
 
     If a transcript occurs ``count >= max_count`` times, each of its lines is kept with the probability ``max_count / count``.
     The pseudo-random numbers are the same as in Kaldi's remove_dup_utts.sh.
@@ -534,9 +535,9 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with at most about ``max_count`` utterances of each transcript, and return the exit status 0.
+    """Copy a directory without some of its utterances, so that about ``max_count`` utterances of each transcript remain.
 
-    Kaldi: remove_dup_utts.sh. Raise DataDirError if the source has no transcripts or is the target, or if the string
+    Return the exit status 0 (Kaldi: remove_dup_utts.sh). Raise DataDirError if the source has no transcripts or is the target, or if the string
     ``max_count`` is not a whole number above 1.
     """
     src = DataFiles(source)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
-from io_ark.data_dir.awk_numbers import get_numbers, parse_number
+from io_ark.data_dir.awk_numbers import parse_column, parse_number
 from io_ark.data_dir.fix import fix_directory, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
@@ -143,7 +143,7 @@ class DataDir(os.PathLike[str]):
     def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         """Return the result of :meth:`hours`. ``measure`` maps names of recordings to their durations in seconds."""
         if "utt2dur" in self:
-            durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
+            durations_of_chunks = (parse_column(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
         if "segments" in self:
             times = compute_segment_durations(self.file("segments"), measure)
@@ -280,7 +280,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, remove the utterances that some files lack (Kaldi: fix_data_dir.sh), and return the directory.
 
-        Afterwards, ``.backup`` has the old files, in which the lines of files by utterance are sorted.
+        Afterwards, ``.backup`` has the old files. Most of them are sorted, as with Kaldi's script.
 
         Args:
             strip_cr: True to remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
@@ -414,7 +414,7 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory whose audio sox commands play at a different speed (Kaldi: perturb_data_dir_speed.sh).
+        """Make a directory whose ``wav.scp`` has sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh).
 
         Args:
             target: path of the new directory.

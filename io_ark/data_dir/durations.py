@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from io_ark.data_dir.audio_commands import OFFSET, read_head
-from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number, replace_values
+from io_ark.data_dir.awk_numbers import format_number, parse_column, parse_number, replace_values
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
@@ -42,6 +42,7 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """
     lines = []
     for line in read_lines(wav_scp):
+        # Empty strings complete a short line, which is then not a command ``sph2pipe -f wav FILE |``.
         key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
@@ -109,8 +110,7 @@ def _make_wave_info_codec(read_entire_file: bool) -> WaveInfoCodec:
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
 
-    Raises:
-        DataDirError: the header ``audio`` lacks the number of samples. The error names ``wav_scp`` and ``key``.
+    Raise DataDirError, which names ``wav_scp`` and ``key``, if the header ``audio`` lacks the number of samples.
     """
     import numpy as np
 
@@ -141,10 +141,7 @@ def compute_file_in_parts(
     """Divide a directory into parts, compute the file ``name`` of each part, and join these files.
 
     The function ``compute`` takes the path of the file ``source`` in a part, such as ``wav.scp``, and returns the lines of
-    the file ``name``.
-
-    Raises:
-        DataDirError: the directory cannot be divided, or a file cannot be computed.
+    the file ``name``. Raise DataDirError if the directory cannot be divided, or a file cannot be computed.
     """
     split_directory(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
@@ -156,8 +153,7 @@ def compute_file_in_parts(
 def write_durations(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     """Write the file ``name`` with durations or numbers of frames. The lines may be computed while they are written.
 
-    Raises:
-        DataDirError: the lines cannot be computed or written. Kaldi's message has been printed.
+    Print Kaldi's message and raise DataDirError if the lines cannot be computed or written.
     """
     try:
         stage.write(name, lines)
@@ -235,7 +231,7 @@ def get_utt2dur(
             stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in count_feature_frames(feats)))
         else:
             raise say.fail(f"Expected {wav}, {segments} or {feats} to exist")
-        check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
+        check_completeness(say, stage, "utt2dur", "utt2spk", "utterances")
     say(f"computed {target}")
     return 0
 
@@ -254,11 +250,10 @@ def write_durations_from_headers(say: Printer, stage: Stage, name: str, unit: st
     return True
 
 
-def check_complete(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
+def check_completeness(say: Printer, stage: Stage, name: str, listing: str, units: str) -> None:
     """Warn if the file ``name`` does not have as many lines as the file ``listing``, which has all ``units``.
 
-    Raises:
-        DataDirError: ``name`` has less than half as many lines as ``listing``.
+    Raise DataDirError if ``name`` has less than half as many lines as ``listing``.
     """
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
@@ -312,7 +307,7 @@ def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") ->
     """
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
-        pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
+        pairs = zip(get_column(chunk, awk=True), parse_column(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations
 
@@ -350,7 +345,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         nj, cmd, frame_shift: without effect.
 
     Raises:
-        DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
+        DataDirError: ``wav.scp`` is missing, audio cannot be read, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -371,7 +366,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
         if not write_durations_from_headers(say, stage, "reco2dur", "recording"):
             counts_samples = _must_read_entire_files(say, wav, "reco2dur")
             write_durations(say, stage, "reco2dur", read_audio_durations(wav, counts_samples))
-        check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
+        check_completeness(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0
 
@@ -415,7 +410,7 @@ def get_utt2num_frames(
             return float(math.trunc(count)) if math.isfinite(count) else count
 
         chunks = read_chunks(f"{folder}/utt2dur")
-        lines = (replace_values(chunk, map(count_frames, get_numbers(chunk, 2))) for chunk in chunks)
+        lines = (replace_values(chunk, map(count_frames, parse_column(chunk, 2))) for chunk in chunks)
         stage.write("utt2num_frames", lines)
     return 0
 

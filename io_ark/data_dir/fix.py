@@ -211,7 +211,7 @@ class _Fix:
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
             raise self.say.fail("", _EMPTY, path)
         recordings = read_id_list(stage.find("wav.scp"))
-        segments = [line for chunk in read_chunks(path) for line in _cut_to_four_fields(chunk)]
+        segments = [line for chunk in read_chunks(path) for line in _cut_lines_to_four_fields(chunk)]
         used_segments = []
         for line_number, line in enumerate(segments, 1):
             recording = get_field(line, 2)
@@ -334,7 +334,7 @@ class _Fix:
             previous = values[-1]
 
 
-def _cut_to_four_fields(chunk: bytes) -> list[bytes]:
+def _cut_lines_to_four_fields(chunk: bytes) -> list[bytes]:
     """Return the lines of a chunk of segments, cut to four fields with single spaces between them."""
     if has_single_spaces(chunk) and not any(get_column(chunk, 5)):
         return split_lines(chunk)
@@ -362,6 +362,7 @@ def write_filtered_lines(
     """
 
     def refuse_blank_line(number: int) -> None:
+        """Raise DataDirError for line ``number``. Only warn if all following lines are blank and this is allowed."""
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:

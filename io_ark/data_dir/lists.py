@@ -73,6 +73,7 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes | None = None) -> None:
+        """Raise DataDirError for line ``number``, and show the bytes ``line`` if they are passed."""
         ending = ":"
         if line is not None:
             shown_line = line.decode("utf-8", "backslashreplace").strip()
@@ -172,7 +173,7 @@ def parse_positive_integer(text: str) -> int:
 
 @functools.cache  # Many parts have the same size, and thus the same choice.
 def _mark_spread_lines(count: int, size: int) -> bytes:
-    """Return a byte for each of ``count`` lines: 1 for the ``size`` spread lines that subset_scp.pl chooses, otherwise 0."""
+    """Return a byte for each of ``count`` lines: 1 for the ``size`` evenly spread lines of subset_scp.pl, otherwise 0."""
     if size in (0, count):
         return bytes([size > 0]) * count
     return _mark_spread_lines(count // 2, size // 2) + _mark_spread_lines(count - count // 2, size - size // 2)
@@ -355,14 +356,14 @@ def _balance_parts(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
                 end = bounds[part + 1]
-                moved, own_sum, next_sum = sizes[end - 1], sum_part(part), sum_part(part + 1)
-                if abs(next_sum + moved - (own_sum - moved)) < abs(next_sum - own_sum):
+                moved_size, part_sum, next_sum = sizes[end - 1], sum_part(part), sum_part(part + 1)
+                if abs(next_sum + moved_size - (part_sum - moved_size)) < abs(next_sum - part_sum):
                     bounds[part + 1] -= 1
                     has_changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                moved, previous_sum, own_sum = sizes[first], sum_part(part - 1), sum_part(part)
-                if abs(own_sum - moved - (previous_sum + moved)) < abs(own_sum - previous_sum):
+                moved_size, previous_sum, part_sum = sizes[first], sum_part(part - 1), sum_part(part)
+                if abs(part_sum - moved_size - (previous_sum + moved_size)) < abs(part_sum - previous_sum):
                     bounds[part] += 1
                     has_changed = True
     return bounds
@@ -422,6 +423,7 @@ def split_scp(say: Printer, argv: list[str]) -> int:
     """Divide the lines of a file among output files, and return the exit status: 1 if an output is empty, otherwise 0.
 
     With ``-j COUNT NUMBER``, write only the part NUMBER of COUNT parts. The option ``--utt2spk`` keeps speakers together.
+    Raise DataDirError if an argument is invalid, a file cannot be opened, or there are too few lines or speakers.
     """
     job_count = job_number = 0
     utt2spk, counts_from_one = "", False  # With counts_from_one, job numbers count from 1 instead of 0.
@@ -462,9 +464,9 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
-    """Return Kaldi's message about the first forbidden white space in a file of transcripts, its line number and its key.
+    """Return Kaldi's message about the first line with forbidden white space in a file of transcripts, its number and its key.
 
-    The line number counts from 1. The message is "" for a file without faults, or in an encoding other than UTF-8.
+    Lines count from 1. The message is "" for a file without faults, or in an encoding other than UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote_name
-from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
+from io_ark.data_dir.audio_commands import OFFSET, are_lines_plain, parse_audio_entry, quote_name
+from io_ark.data_dir.awk_numbers import is_number, parse_column, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
     combine_directories,
@@ -50,8 +50,7 @@ _QUOTED = re.compile(rb"'[^']*'")
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with a command that changes the speed of the recording ``key`` by ``factor``.
 
-    Raises:
-        ValueError: no program can read the entry ``name``, see :func:`parse_audio_entry`.
+    Raise ValueError if no program can read the entry ``name``, see :func:`parse_audio_entry`.
     """
     audio = parse_audio_entry(name)
     if audio.command:
@@ -66,9 +65,7 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
     """Yield chunks of wav.scp with commands that change the speed by ``factor``, such as b"0.9".
 
     In ``chunks``, a single space must follow each key. ``path`` is the name of the file for errors.
-
-    Raises:
-        DataDirError: no program can read a file that a line names.
+    Raise DataDirError if no program can read a file that a line names.
     """
     ending = b" -t wav - speed %b |\n" % factor
     for lines_before, chunk in number_chunks(chunks):
@@ -102,14 +99,14 @@ def add_commands(chunk: bytes, after_command: bytes, before_file: bytes, after_f
         return chunk.replace(b" |\n", after_command) if has_single_spaces(chunk) else b""
     if chunk.count(b".wav\n") != line_count or chunk.count(b" ") != line_count or not chunk.endswith(b"\n"):
         return b""
-    if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
+    if b" -" in chunk or not are_lines_plain(chunk) or b"" in get_column(chunk, 2):
         return b""
     return chunk.replace(b" ", before_file).replace(b"\n", after_file)
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return an iterator over chunks of utt2dur or reco2dur with the durations divided by ``speed``."""
-    return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
+    return (replace_values(chunk, [seconds / speed for seconds in parse_column(chunk, 2)]) for chunk in chunks)
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
@@ -198,7 +195,7 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
 
 
 def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory with the audio at a different speed (Kaldi: perturb_data_dir_speed.sh), and return the exit status.
+    """Make a directory with sox commands that change the speed (Kaldi: perturb_data_dir_speed.sh). Return the exit status.
 
     Args:
         say: prints Kaldi's messages.

@@ -67,7 +67,7 @@ class KaldiScript:
         return {name: default for name, default in options.items() if with_extra_options or name not in OWN_OPTIONS}
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the minimum and the maximum number of arguments for these values of options."""
+        """Return the minimum and the maximum number of arguments if the options have ``values`` (by name)."""
         if self.target == "directories.subset_directory":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
@@ -139,6 +139,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
     values: dict[str, Value] = {}
 
     def set_option(name: str, text: str) -> None:
+        """Convert the string ``text`` to the option's type, and store the value in ``values``."""
         name = name.replace("-", "_")
         if name not in options:
             raise DataDirError(f"invalid option {format_flag(name)}")
@@ -258,7 +259,7 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def format_options(script: KaldiScript, options: dict[str, Value]) -> str:
-    """Return help lines of options: the flag, the meaning from the Args of the script's function, and the default."""
+    """Return lines of the help text for options: the flag, the meaning from the Args of the script's function, and the default."""
     arguments = inspect.cleandoc(script.function.__doc__ or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     meanings: dict[str, str] = {}
     for names, text in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE):
@@ -399,7 +400,7 @@ def format_launcher(name: str, python: str, root: str) -> bytes:
     return os.fsencode(program)
 
 
-def install(folder: str, *, force: bool = False) -> list[str]:
+def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     """Write launchers of all scripts into a folder. As in Kaldi, the folder ``data`` within it also has the shell scripts.
 
     Args:
@@ -459,7 +460,7 @@ def _run_other_command(say: Printer, name: str, argv: list[str]) -> int:
 
         say.write(repr(DataDir(folder)))
     else:
-        install(folder, force=bool(values.get("force")))
+        install_launchers(folder, force=bool(values.get("force")))
         say.write(f"wrote {len(SCRIPTS)} scripts into {folder}, and copies of the shell scripts into {folder}/data")
     return 0
 

@@ -365,7 +365,7 @@ def is_inside(folder: str, name: str) -> bool:
     return is_plain and not any(os.path.lexists(path) and is_not_directory(path) for path in paths)
 
 
-def check_replaceable(folder: str, name: str) -> None:
+def refuse_irreplaceable_file(folder: str, name: str) -> None:
     """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
@@ -495,7 +495,7 @@ def refuse_target(target: str, *sources: str) -> None:
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
-        check_replaceable(target, name)
+        refuse_irreplaceable_file(target, name)
 
 
 def _refuse_url(folder: str) -> None:
@@ -672,7 +672,7 @@ class Stage(DataFiles):
 
         Raise DataDirError if the file cannot be written or replaced.
         """
-        check_replaceable(self.folder, name)
+        refuse_irreplaceable_file(self.folder, name)
         path = self.make_temporary_path(name)
         try:
             with open(path, "xb", BUFFER_BYTES) as file:
@@ -709,9 +709,9 @@ class Stage(DataFiles):
     def write_files_from(
         self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None
     ) -> None:
-        """Copy files of another directory, or if ``make`` is passed, write its result for the path of each file instead.
+        """Copy the files ``names``, separated by spaces, from another directory. Missing files are skipped.
 
-        ``names`` are separated by spaces. Missing files are skipped.
+        If ``make`` is passed, write the chunks that ``make(path)`` returns instead of the content of each file.
         """
         for name in names.split():
             if path := source.find(name):
@@ -729,7 +729,7 @@ class Stage(DataFiles):
 
     def remove(self, name: str) -> None:
         """Remove the file ``name`` of the directory when the stage is committed."""
-        check_replaceable(self.folder, name)
+        refuse_irreplaceable_file(self.folder, name)
         self._set_new_version(name, None)
 
     def discard_backup(self) -> None:
@@ -801,7 +801,7 @@ class Stage(DataFiles):
                 reason = "but is not written by this job." if is_in_source else not_in_source
                 self._say(f"file {name} exists in dest {self.folder} {reason}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
-                check_replaceable(self.folder, backup := os.path.join(BACKUP, name))
+                refuse_irreplaceable_file(self.folder, backup := os.path.join(BACKUP, name))
                 renames.append((name, backup))
         return renames
 

@@ -232,7 +232,7 @@ def run_image_script(script: str, *arguments: str) -> int:
     return status if status >= 0 else 128 - status  # subprocess returns -N for signal N, and shells return 128 + N.
 
 
-def is_warp(fields: list[bytes]) -> bool:
+def has_warp_factor(fields: list[bytes]) -> bool:
     """Return True if the fields are a name and a VTLN factor between 0.5 and 1.5."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
@@ -247,12 +247,12 @@ def is_segment(fields: list[bytes]) -> bool:
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
-def is_gender(fields: list[bytes]) -> bool:
+def has_gender(fields: list[bytes]) -> bool:
     """Return True if the fields are a speaker and a gender, ``m`` or ``f``."""
     return len(fields) == 2 and fields[1] in (b"m", b"f")
 
 
-def is_channel(fields: list[bytes]) -> bool:
+def has_channel(fields: list[bytes]) -> bool:
     """Return True if the fields are a recording, a file and a channel: ``A``, ``B`` or ``1``."""
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
@@ -265,14 +265,14 @@ def has_positive_integer(fields: list[bytes]) -> bool:
 # Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi shows
 # the line.
 _TABLE = """
-spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
-spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
-utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
+spk2gender|has_gender|write a speaker, and m or f|Mal-formed spk2gender file|
+spk2warp|has_warp_factor|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
+utt2warp|has_warp_factor|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive_value|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
 utt2num_frames|has_positive_integer|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive_value|bad line: write a positive number of seconds||Bad line : {1}
 segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
-reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
+reco2file_and_channel|has_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
 """
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 

@@ -185,7 +185,7 @@ class AlignmentConverter:
         :meth:`_find_first_ids`. A phone whose length and topology do not change keeps the old path. Any other phone
         gets a random path.
         """
-        keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
+        keeps_path = ~self._find_changed_topologies(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
         states = self.old.tuples[frames.states[old_frames] - 1, 1]
         transitions = self.old.maps.place[frames.ids[old_frames]]
@@ -201,7 +201,7 @@ class AlignmentConverter:
         _move_self_loops(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
 
-    def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
+    def _find_changed_topologies(self, old: Integers, new: Integers) -> Mask:
         """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
         pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [

@@ -85,9 +85,9 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Replace the diagonal of a tridiagonal matrix with the eigenvalues, and apply the rotations to ``rows``, in place.
+    """Diagonalize the result of :func:`_tridiagonalize`: ``diagonal`` gets the eigenvalues, ``rows`` the eigenvectors.
 
-    Raise FormatError if the algorithm does not converge.
+    All arguments are changed in place. Raise FormatError if the algorithm does not converge.
     """
     # As in Kaldi, the tolerance doubles every 50 steps if more than 100 + 2 * dim steps are needed.
     dim, epsilon = len(diagonal), EPSILON

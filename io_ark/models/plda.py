@@ -175,11 +175,11 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Array:
-        """Map vectors to the space of the model, in which they are compared.
+        """Map vectors to the space of the model, in which they are compared, like Kaldi's ``Plda::TransformIvector``.
 
         Args:
             vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
-            num_utts: number of utterances whose mean a vector is, as a number or an array of shape (...).
+            num_utts: number of utterances that a vector averages, as a number or an array of shape (...).
             normalize_length: True to scale each vector to the length that the model expects.
             simple_length_normalization: True to let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
@@ -262,7 +262,7 @@ class Plda:
     ) -> Float64:
         """Return log-likelihood ratios of all speakers and utterances, from vectors that are mapped already.
 
-        :meth:`score` maps the vectors first.
+        The formula is that of Kaldi's ``Plda::LogLikelihoodRatio``. :meth:`score` maps the vectors first.
 
         Args:
             enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
