@@ -49,7 +49,7 @@ def parse_audio_entry(name: bytes) -> AudioInput:
     """Return the input of a sox command that reads an entry of ``wav.scp``.
 
     The entry ``name`` is a file, ``file:offset``, a URL or a command that ends in ``|``. The file name extension determines
-    the format, or else the first bytes of the file. Sox runs ``wav-copy`` for entries that it cannot read safely itself.
+    the format, or else the first bytes of the file. The input is a ``wav-copy`` command if sox cannot read a file safely.
 
     Raises:
         ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.

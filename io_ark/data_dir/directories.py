@@ -246,17 +246,16 @@ def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
 
     Raise DataDirError if the files of two directories with features differ.
     """
-    last: tuple[DataFiles, bytes] | None = None
+    last_src: DataFiles | None = None
+    last_shift = b""
     for src in srcs:
         if src.find("feats.scp") and (path := src.find("frame_shift")):
             shift = b"".join(read_chunks(path))
-            if last and last[1] != shift:
-                message = (
-                    f"different frame_shift in directories {src.folder} and  {last[0].folder}. Cannot combine features."
-                )
+            if last_src and last_shift != shift:
+                message = f"different frame_shift in directories {src.folder} and  {last_src.folder}. Cannot combine features."
                 raise say.with_name(f"{say.name}:error").fail(message)
-            last = src, shift
-    return last[0].find("frame_shift") if last else ""
+            last_src, last_shift = src, shift
+    return last_src.find("frame_shift") if last_src else ""
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:

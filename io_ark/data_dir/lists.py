@@ -227,7 +227,7 @@ def shuffle_lines(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
     sorted by these numbers as strings with 15 significant digits.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
-    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED
+    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED  # As in srand48, the seed has the upper 32 of 48 bits.
     numbers = []
     for _ in lines:
         state = (state * DRAND48_FACTOR + DRAND48_INCREMENT) % DRAND48_MODULUS
@@ -293,8 +293,9 @@ def apply_map(say: Printer, argv: list[str]) -> int:
             if re.fullmatch("[0-9]+", spec):
                 begin = end = _parse_integer(spec) - 1
             elif match := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
-                begin = _parse_integer(match[1]) - 1 if match[1] else begin
-                end = _parse_integer(match[2]) - 1 if match[2] else end
+                first, last = match.groups()
+                begin = _parse_integer(first) - 1 if first else begin
+                end = _parse_integer(last) - 1 if last else end
             if begin is None and end is None:
                 raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:

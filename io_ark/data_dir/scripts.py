@@ -418,6 +418,7 @@ def install_launchers(folder: str, *, force: bool = False) -> list[str]:
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
     _refuse_links(folder)
     for path in paths:
+        # The mark of a launcher is in its first 4096 bytes.
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
         if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
             raise DataDirError(

@@ -277,24 +277,24 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue
-            path = os.path.join(folder, name)
+            path, (file_name, machine, process) = os.path.join(folder, name), match.groups()
             status = os.lstat(path)
-            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
+            is_leftover = (is_locked and machine == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
             if not stat.S_ISREG(status.st_mode):
                 continue
-            if match[1] == _CHANGES:
-                renames = read_changes(folder, name, match[3]) if match[2] == _MACHINE else []
+            if file_name == _CHANGES:
+                renames = read_changes(folder, name, process) if machine == _MACHINE else []
                 if not renames:
-                    skipped_processes.add((match[2], match[3]))
+                    skipped_processes.add((machine, process))
                     if path not in _reported:
                         _reported.add(path)
-                        reason = "the list is invalid" if match[2] == _MACHINE else "another machine wrote the list"
+                        reason = "the list is invalid" if machine == _MACHINE else "another machine wrote the list"
                         warn(f"{path}: this list of changes is ignored, because {reason}: delete the list if no job is "
                              "running")  # fmt: skip
                 elif is_leftover:
                     change_lists[name] = _get_change_time(status), renames
             if is_leftover:
-                leftovers.append((name, (match[2], match[3])))
+                leftovers.append((name, (machine, process)))
     if not change:
         if change_lists:
             message = (
@@ -308,7 +308,7 @@ def clear_up_directory(folder: str, *, is_locked: bool, change: bool) -> None:
         outdated_renames = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer_names += [new or old for old, new in outdated_renames]
         apply_renames(folder, [pair for pair in renames if pair not in outdated_renames], then=UNFINISHED)
-    names = [name for name, process in leftovers if process not in skipped_processes]
+    names = [name for name, owner in leftovers if owner not in skipped_processes]
     for name in names:
         # Skip a file that finishing the change has moved, and a file in a read-only directory.
         with contextlib.suppress(OSError):
@@ -353,7 +353,8 @@ def _can_be_rename_of(folder: str, rename: Rename, process: str) -> bool:
         if name != os.path.normpath(name) or not is_inside(folder, name):
             return False
     if new and (match := _TEMPORARY.fullmatch(old)):
-        return (_unescape_name(match[1]), match[2], match[3]) == (new, _MACHINE, process)
+        file_name, *machine_and_process = match.groups()
+        return _unescape_name(file_name) == new and machine_and_process == [_MACHINE, process]
     return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 

@@ -203,6 +203,7 @@ class AlignmentConverter:
 
     def _find_changed_topologies(self, old: Integers, new: Integers) -> Mask:
         """Return a mask: True where the HMMs of the old and the new phone differ. Warn only of the first difference."""
+        # A pair has the old phone in the upper 32 bits and the new phone in the lower 32 bits.
         pairs, indices = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()

@@ -89,7 +89,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
 
     All arguments are changed in place. Raise FormatError if the algorithm does not converge.
     """
-    # As in Kaldi, the tolerance doubles every 50 steps if more than 100 + 2 * dim steps are needed.
+    # As in Kaldi, at most 500 + 4 * dim steps are run. After 100 + 2 * dim steps, the tolerance doubles every 50 steps.
     dim, epsilon = len(diagonal), EPSILON
     for step in range(500 + 4 * dim):
         if step >= 100 + 2 * dim and (step - 100 - 2 * dim) % 50 == 0:

@@ -301,7 +301,7 @@ class LogSpectrogram(Spectrogram):
 
     def convert_spectrum(self, spectrum: Tensor) -> Tensor:
         """Return the natural logarithms of a spectrum (..., frames, dim)."""
-        return (spectrum + 1e-15).log()
+        return (spectrum + 1e-15).log()  # As in lhotse, the small number prevents infinite logarithms.
 
 
 class WhisperFbank(LogEnergies, Extractor):
