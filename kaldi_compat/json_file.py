@@ -17,7 +17,7 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read_regular_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a regular file. Pipes are not waited for.
+    """Return the content of a regular file. Raise an error for a pipe instead of waiting for its content.
 
     Raises:
         OSError: the file cannot be read, is not a regular file, or has more than :data:`MAX_FILE_BYTES`.

@@ -467,7 +467,8 @@ _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Return Kaldi's message about the first line with forbidden white space in a file of transcripts, its number and its key.
 
-    Lines count from 1. The message is "" for a file without faults, or in an encoding other than UTF-8.
+    Lines count from 1. A last line without a newline is also a fault. The message is "" for a file without faults, or in an
+    encoding other than UTF-8.
     """
     last_byte = b"\n"
     problem: tuple[str, int, bytes] | None = None

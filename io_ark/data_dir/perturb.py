@@ -110,7 +110,7 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments with the times divided by ``speed``.
+    """Yield chunks of segments with the times divided by ``speed``. In ``chunks``, single spaces must separate fields.
 
     Segments with a new duration of :data:`MIN_SEGMENT_SECONDS` or less are omitted. An end of -1, which stands for the end
     of the recording, does not change.
@@ -173,23 +173,23 @@ def write_files_at_speeds(say: Printer, stage: Stage, src: DataFiles, factors: S
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     refuse_line = make_refusal("expected an utterance and its speaker", utt2spk)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), refuse_line))
-    parts: list[dict[str, Iterator[bytes]]] = []
+    files_by_speed: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
         speed, listings = parse_number(factor.encode()), (stage.find("spk2utt"), utt2spk, wav_scp)
         if speed == 1:
-            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
+            files_by_speed.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(change_speed_of_files(src, factor, speakers, utterances, recordings))
+        files_by_speed.append(change_speed_of_files(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
             if path := src.find(name):
-                parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
-    if any("utt2uniq" in part for part in parts):
-        for part in parts:
-            part.setdefault("utt2uniq", map_utterances_to_themselves(src))
-    for name in parts[0]:
-        if all(name in part for part in parts):
-            stage.write(name, sort_lines([part[name] for part in parts]))
+                files_by_speed[-1][name] = scale_durations(renaming.rename_lines(path), speed)
+    if any("utt2uniq" in files for files in files_by_speed):
+        for files in files_by_speed:
+            files.setdefault("utt2uniq", map_utterances_to_themselves(src))
+    for name in files_by_speed[0]:
+        if all(name in files for files in files_by_speed):
+            stage.write(name, sort_lines([files[name] for files in files_by_speed]))
     write_spk2utt(stage)
     fix_stage(say, stage)
 
@@ -224,9 +224,9 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)
-        for name, get, renaming in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
+        for name, make_file, renaming in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.find(name):
-                get(say.with_name(f"utils/data/get_{name}.sh"), source)
+                make_file(say.with_name(f"utils/data/get_{name}.sh"), source)
             stage.write(name, scale_durations(renaming.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
@@ -387,18 +387,18 @@ def _replace_after_block(path: str, lines: Iterable[bytes]) -> Iterator[None]:
     Raises:
         DataDirError: the temporary file cannot be written.
     """
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary_path = f"{path}.{os.getpid()}.tmp"
     try:
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary_path, "wb") as file:
                 file.writelines(lines)
         except OSError as error:
             raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
         yield
-        os.replace(temporary, path)
+        os.replace(temporary_path, path)
     finally:
         with contextlib.suppress(OSError):  # The file was renamed, or was never created.
-            os.unlink(temporary)
+            os.unlink(temporary_path)
 
 
 def change_recordings(
@@ -408,7 +408,7 @@ def change_recordings(
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Yield the changed lines of wav.scp.
+    """Yield the lines of wav.scp, changed by ``change_chunk`` or ``change_line``.
 
     Args:
         path: path of wav.scp.

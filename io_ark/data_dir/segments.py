@@ -183,7 +183,10 @@ class _Cutter:
         self._cached: tuple[str, Wave] | None = None
 
     def __call__(self, key: str, value: str) -> Wave:
-        """Return the audio of the segment with the line ``key value`` of ``segments``."""
+        """Return the audio of the segment ``key value``, a line of ``segments``.
+
+        Raise MissingKeyError if wav.scp lacks the recording. For errors of the segment, see :meth:`Segment.cut`.
+        """
         segment = _parse_value(key, value)
         cached = self._cached
         if cached is None or cached[0] != segment.recording:

@@ -133,19 +133,19 @@ class _Split:
         """
         path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
-        is_unused = is_repeated = False
+        has_unused_line = has_repeated_line = False
         for lines_before, chunk in number_chunks(read_chunks(path)):
             for number, (line, key) in enumerate(zip(split_lines(chunk), get_column(chunk), strict=True), 1):
                 if not key:
                     make_refusal("Bad line without a key", path)(lines_before + number)
                 parts = parts_of_key.get(key, [])
-                is_unused = is_unused or not parts
-                is_repeated = is_repeated or len(parts) > 1
+                has_unused_line = has_unused_line or not parts
+                has_repeated_line = has_repeated_line or len(parts) > 1
                 for part in parts:
                     lines_of_part[part].append(line)
         for target, lines in zip(self.iterate_part_names(name), lines_of_part, strict=True):
             self.stage.write(target, lines)
-        if is_unused and warns:
+        if has_unused_line and warns:
             warn("filter_scps.pl: warning: some input lines did not get output")
-        if is_repeated and warns:
+        if has_repeated_line and warns:
             warn("filter_scps.pl: warning: some input lines were output to multiple files [OK if splitting per utt]")

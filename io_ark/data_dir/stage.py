@@ -604,7 +604,7 @@ class Stage(DataFiles):
         self._say, self._sources = say, sources
         self._new: dict[str, str | None] = {}  # Maps changed files to temporary files, or to None to remove the file.
         self._backed_up: dict[str, str] = {}  # Maps files to the paths of the versions copied to .backup.
-        self._temporaries: list[str] = []
+        self._temporaries: list[str] = []  # Paths of all temporary files.
         changed_folders, read_folders = ([folder, *sources], ()) if changes_sources else ([folder], sources)
         self._lock_all = functools.partial(lock_directories, *changed_folders, read=read_folders)
 

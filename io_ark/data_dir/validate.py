@@ -159,10 +159,10 @@ class Check(DataFiles):
         """Check the lines of the file ``name`` by its rule in ``_VALUES``. Raise DataDirError for the first bad line."""
         if name not in _VALUES:
             return
-        name_of_check, advice, message, print_as = _VALUES[name]
+        name_of_check, advice, message, line_format = _VALUES[name]
         for line_number, line in find_bad_lines(self.locate(name), globals()[name_of_check]):
-            if print_as:
-                self.say.write(print_as.format(line_number, decode_key(line.rstrip(b"\n"))))
+            if line_format:
+                self.say.write(line_format.format(line_number, decode_key(line.rstrip(b"\n"))))
             raise self.say.fail(message, advice, self.locate(name), line_number, get_field(line))
 
     def read_recordings(self) -> KeyList:
@@ -391,15 +391,15 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
     """Raise DataDirError unless the speakers in the file ``utt2spk`` are sorted."""
     previous = b""
     for line_number, line in enumerate(read_lines(utt2spk), 1):
-        name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
-        if name < previous:
+        speaker = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
+        if speaker < previous:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
-            problem = f"its speaker {decode_key(name.strip())} comes after {decode_key(previous.strip())}"
+            problem = f"its speaker {decode_key(speaker.strip())} comes after {decode_key(previous.strip())}"
             key = get_field(line)
-            advice = f"{advise_speaker_order(key, name.strip())}, or pass --no-spk-sort"
+            advice = f"{advise_speaker_order(key, speaker.strip())}, or pass --no-spk-sort"
             raise check.say.fail("", f"{problem}: {advice}", utt2spk, line_number, key)
-        previous = name
+        previous = speaker
 
 
 def advise_speaker_order(key: bytes, speaker: bytes) -> str:

@@ -298,6 +298,7 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
     """
     open_nodes: list[_OpenNode] = []
     while True:
+        # Tokens of a leaf (ConstantEventMap), a table (TableEventMap), a question (SplitEventMap) and a missing node.
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
         node: EventMap | None = None
         if token == b"CE":

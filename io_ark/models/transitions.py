@@ -263,11 +263,11 @@ class TransitionModel:
         """
         maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
-        leaving = np.float32(1) - np.exp(self.log_probs[loops])
-        for probability in leaving[leaving <= 0].tolist():
+        leaving_probs = np.float32(1) - np.exp(self.log_probs[loops])
+        for probability in leaving_probs[leaving_probs <= 0].tolist():
             logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
-        result[maps.state[loops]] = np.log(np.where(leaving <= 0, np.float32(1e-10), leaving))
+        result[maps.state[loops]] = np.log(np.where(leaving_probs <= 0, np.float32(1e-10), leaving_probs))
         return result
 
     def check(self) -> None:

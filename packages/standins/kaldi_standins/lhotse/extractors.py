@@ -128,7 +128,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
         Returns:
             An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance gives one array ``(frames, dim)``, or a list of it for a list. The
+            ``(frames, dim)``. A single utterance gives one array, in a list if ``samples`` is a list. The
             arrays are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
@@ -317,7 +317,7 @@ class WhisperFbank(LogEnergies, Extractor):
     takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features like :meth:`Extractor.compute`, normalized by utterance, with lhotse's number of frames."""
+        """Compute features like :meth:`Extractor.compute`, but normalize them, and return lhotse's number of frames."""
         if lengths is not None:
             rows = [self.compute(row[:count]) for row, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), torch.tensor([len(row) for row in rows])
