@@ -323,18 +323,18 @@ def _move_self_loops(model: TransitionModel, ids: Integers, bounds: Indices, cho
     """
     if not chosen.any():
         return
-    states, leaves = model.maps.state[ids], ~model.maps.is_self_loop[ids]
-    begins = np.append(True, states[1:] != states[:-1])
-    begins[bounds[:-1]] = True
-    visits = np.flatnonzero(begins)
-    loops_follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))
-    begins |= leaves & loops_follow
-    begins[1:] |= leaves[:-1] & ~loops_follow[1:]
+    states, is_leaving = model.maps.state[ids], ~model.maps.is_self_loop[ids]
+    is_run_start = np.append(True, states[1:] != states[:-1])
+    is_run_start[bounds[:-1]] = True
+    visit_starts = np.flatnonzero(is_run_start)
+    loops_follow = np.repeat(is_leaving[visit_starts], np.diff(np.append(visit_starts, len(ids))))
+    is_run_start |= is_leaving & loops_follow
+    is_run_start[1:] |= is_leaving[:-1] & ~loops_follow[1:]
     # A run is the frames of one visit to a state: its self-loops, and the transition to the next state. All self-loops
     # have the same id, so exchanging the first and last frame of the run moves the transition past all of them.
-    runs = np.flatnonzero(begins)
-    is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
-    first_frames, last_frames = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
+    run_starts = np.flatnonzero(is_run_start)
+    is_chosen = np.repeat(chosen, np.diff(bounds))[run_starts]
+    first_frames, last_frames = run_starts[is_chosen], np.append(run_starts[1:], len(ids))[is_chosen] - 1
     ids[first_frames], ids[last_frames] = ids[last_frames], ids[first_frames]
 
 

@@ -129,7 +129,7 @@ class TransitionModel:
         counts = [len(state.transitions) for state in states]
         state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
         index = np.arange(len(state), dtype=np.int32) - self.first_ids[state]
-        target = np.array([0, *(to for hmm_state in states for to, _ in hmm_state.transitions)], np.int32)
+        target = np.array([0, *(number for hmm_state in states for number, _ in hmm_state.transitions)], np.int32)
         final_of_phone = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
         final = np.array([0, *(final_of_phone[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
         tuples = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))  # The first row is for the unused state 0.
